@@ -19,7 +19,8 @@ set(DROVEWAY_FLAGS_neon -march=armv8-a)
 # No contraction: only the fused multiply-adds that the code writes. No weak library symbols: a copy compiled for
 # AVX-512 could be the one the linker keeps.
 set(DROVEWAY_KERNEL_FLAGS -O3 -ffp-contract=off -fno-fast-math -fno-math-errno -fno-trapping-math
-    -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wall -Wextra -Wno-psabi)
+    -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wall -Wextra -Wno-psabi
+    -Wno-uninitialized)  # g++ 12 warns about its own AVX-512 headers
 if(DROVEWAY_SANITIZE)
   list(REMOVE_ITEM DROVEWAY_KERNEL_FLAGS -O3)
 endif()
