@@ -56,6 +56,7 @@ function(droveway_kernels area)
                           INSTALL_RPATH "$ORIGIN/../tensor" BUILD_WITH_INSTALL_RPATH OFF)
     target_include_directories(${area}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/tensor/kernels/include)
     target_compile_options(${area}_kernels PRIVATE -O2)
+    target_compile_definitions(${area}_kernels PRIVATE "DW_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")
     target_link_libraries(${area}_kernels PRIVATE droveway_pool)
     install(TARGETS ${area}_kernels LIBRARY DESTINATION ${area})
     nanobind_add_stub(${area}_stub MODULE _kernels PYTHON_PATH ${CMAKE_BINARY_DIR}/${area}

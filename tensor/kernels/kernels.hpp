@@ -1,8 +1,22 @@
-// Declarations of the kernels of one instruction set, for table.cpp.
+// Declarations of the kernels of one instruction set, for table.cpp. Contracts: table.hpp.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 
+#include "table.hpp"
+
 namespace DW_ISA {
+
 float sum_f32(const float* x, ptrdiff_t stride, size_t n);
-}
+double sum_f64(const double* x, ptrdiff_t stride, size_t n);
+float dot_f32(const float* x, ptrdiff_t x_stride, const float* y, ptrdiff_t y_stride, size_t n);
+double dot_f64(const double* x, ptrdiff_t x_stride, const double* y, ptrdiff_t y_stride, size_t n);
+void sum_columns_f32(const float* x, ptrdiff_t row_stride, size_t rows, size_t columns, float* out);
+void sum_columns_f64(const double* x, ptrdiff_t row_stride, size_t rows, size_t columns, double* out);
+
+size_t matmul_workspace_f32(size_t m, size_t n, size_t k);
+size_t matmul_workspace_f64(size_t m, size_t n, size_t k);
+void matmul_f32(const droveway::Matmul<float>& product, void* workspace);
+void matmul_f64(const droveway::Matmul<double>& product, void* workspace);
+
+}  // namespace DW_ISA

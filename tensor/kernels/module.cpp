@@ -2,10 +2,15 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <new>
+
 #include "droveway/dispatch.hpp"
+#include "droveway/python_call.hpp"
 #include "table.hpp"
 
 namespace nb = nanobind;
+using namespace nb::literals;
+using droveway::call_kernel;
 using droveway::Isa;
 using droveway::TensorTable;
 
@@ -24,7 +29,131 @@ const TensorTable* table_of(Isa isa) {
   return nullptr;
 }
 
-using F32Vector = nb::ndarray<const float, nb::ndim<1>, nb::device::cpu>;
+// The table in use. Under DROVEWAY_ISA=ref there is none, and Python calls the twins.
+const TensorTable& kernels() {
+  if (table == nullptr) throw std::runtime_error("tensor._kernels: DROVEWAY_ISA=ref has no kernels, only the Python twins");
+  return *table;
+}
+
+template <class T> using Vector = nb::ndarray<const T, nb::ndim<1>, nb::device::cpu>;
+template <class T> using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+template <class T> using MatrixOut = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+template <class T> using VectorOut = nb::ndarray<T, nb::ndim<1>, nb::device::cpu>;
+
+template <class A>
+void require_aligned(const A& array, const char* name) {
+  if (array.size() != 0 && reinterpret_cast<uintptr_t>(array.data()) % sizeof(*array.data()) != 0)
+    throw nb::type_error((std::string(name) + " must be aligned to its elements").c_str());
+}
+
+template <class T>
+T sum(Vector<T> x, T (*TensorTable::*kernel)(const T*, ptrdiff_t, size_t)) {
+  require_aligned(x, "x");
+  T out;
+  call_kernel([&] { out = (kernels().*kernel)(x.data(), x.stride(0), x.shape(0)); });
+  return out;
+}
+
+template <class T>
+T dot(Vector<T> x, Vector<T> y, T (*TensorTable::*kernel)(const T*, ptrdiff_t, const T*, ptrdiff_t, size_t)) {
+  require_aligned(x, "x");
+  require_aligned(y, "y");
+  if (x.shape(0) != y.shape(0)) throw nb::value_error("dot: x and y must have the same length");
+  T out;
+  call_kernel([&] { out = (kernels().*kernel)(x.data(), x.stride(0), y.data(), y.stride(0), x.shape(0)); });
+  return out;
+}
+
+template <class T>
+void sum_columns(Matrix<T> x, VectorOut<T> out, void (*TensorTable::*kernel)(const T*, ptrdiff_t, size_t, size_t, T*)) {
+  require_aligned(x, "x");
+  require_aligned(out, "out");
+  if (out.shape(0) != x.shape(1)) throw nb::value_error("sum_columns: out must have one value for each column of x");
+  if ((x.shape(1) > 1 && x.stride(1) != 1) || (out.shape(0) > 1 && out.stride(0) != 1))
+    throw nb::value_error("sum_columns: a row of x, and out, must be contiguous");
+  call_kernel([&] { (kernels().*kernel)(x.data(), x.stride(0), x.shape(0), x.shape(1), out.data()); });
+}
+
+template <class T>
+void matmul(Matrix<T> a, Matrix<T> b, MatrixOut<T> out, size_t (*TensorTable::*workspace_of)(size_t, size_t, size_t),
+            void (*TensorTable::*kernel)(const droveway::Matmul<T>&, void*)) {
+  require_aligned(a, "a");
+  require_aligned(b, "b");
+  require_aligned(out, "out");
+  if (a.shape(1) != b.shape(0) || out.shape(0) != a.shape(0) || out.shape(1) != b.shape(1))
+    throw nb::value_error("matmul: shapes of a [m, k], b [k, n] and out [m, n] must agree");
+  if (out.shape(1) > 1 && out.stride(1) != 1) throw nb::value_error("matmul: a row of out must be contiguous");
+  droveway::Matmul<T> product{a.shape(0), b.shape(1), a.shape(1),   a.data(),   a.stride(0),  a.stride(1),
+                              b.data(),   b.stride(0), b.stride(1), out.data(), out.stride(0)};
+  const TensorTable& t = kernels();
+  const size_t bytes = (t.*workspace_of)(product.m, product.n, product.k);
+  void* workspace = nullptr;
+  if (bytes != 0) {
+    workspace = ::operator new(bytes, std::align_val_t{64}, std::nothrow);
+    if (workspace == nullptr) throw std::bad_alloc();
+  }
+  struct Free {
+    void* p;
+    ~Free() { ::operator delete(p, std::align_val_t{64}, std::nothrow); }
+  } free_at_end{workspace};
+  call_kernel([&] { (t.*kernel)(product, workspace); });
+}
+
+void bind_reductions(nb::module_& m) {
+  m.def("sum_f32", [](Vector<float> x) { return sum(x, &TensorTable::sum_f32); }, "x"_a.noconvert());
+  m.def("sum_f64", [](Vector<double> x) { return sum(x, &TensorTable::sum_f64); }, "x"_a.noconvert());
+  m.def("dot_f32", [](Vector<float> x, Vector<float> y) { return dot(x, y, &TensorTable::dot_f32); },
+        "x"_a.noconvert(), "y"_a.noconvert());
+  m.def("dot_f64", [](Vector<double> x, Vector<double> y) { return dot(x, y, &TensorTable::dot_f64); },
+        "x"_a.noconvert(), "y"_a.noconvert());
+  m.def("sum_columns_f32", [](Matrix<float> x, VectorOut<float> out) { sum_columns(x, out, &TensorTable::sum_columns_f32); },
+        "x"_a.noconvert(), "out"_a.noconvert());
+  m.def("sum_columns_f64", [](Matrix<double> x, VectorOut<double> out) { sum_columns(x, out, &TensorTable::sum_columns_f64); },
+        "x"_a.noconvert(), "out"_a.noconvert());
+}
+
+void bind_product(nb::module_& m) {
+  m.def("matmul_f32", [](Matrix<float> a, Matrix<float> b, MatrixOut<float> out) {
+        matmul(a, b, out, &TensorTable::matmul_workspace_f32, &TensorTable::matmul_f32);
+      }, "a"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert());
+  m.def("matmul_f64", [](Matrix<double> a, Matrix<double> b, MatrixOut<double> out) {
+        matmul(a, b, out, &TensorTable::matmul_workspace_f64, &TensorTable::matmul_f64);
+      }, "a"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert());
+  m.def("matmul_workspace_bytes", [](size_t m_, size_t n, size_t k, bool f64) {
+        return table == nullptr ? size_t{0}
+               : f64            ? table->matmul_workspace_f64(m_, n, k)
+                                : table->matmul_workspace_f32(m_, n, k);
+      }, "m"_a, "n"_a, "k"_a, "f64"_a, "Bytes a product packs its factors into.");
+}
+
+nb::dict self_test(const std::string& isa) {
+  const TensorTable* t = nullptr;
+  for (Isa level : {Isa::v3, Isa::v4, Isa::neon})
+    if (isa == droveway::isa_name(level) && level <= droveway::isa_best()) t = table_of(level);
+  if (t == nullptr)
+    throw nb::value_error(("self_test: isa must be a build that this CPU has, got '" + isa + "'").c_str());
+  nb::dict out;
+  droveway::tensor_self_test(*t, [](void* context, const char* name, uint64_t hash) {
+        char hex[17];
+        std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
+        (*static_cast<nb::dict*>(context))[name] = nb::str(hex);
+      }, &out);
+  return out;
+}
+
+void bind_runtime(nb::module_& m) {
+  m.def("isa", [] { return droveway::isa_name(chosen); }, "The build in use: 'v3', 'v4', 'neon' or 'ref'.");
+  m.def("isa_best", [] { return droveway::isa_name(droveway::isa_best()); }, "The best build this CPU has, or 'ref'.");
+  m.def("compiler", [] { return DW_COMPILER; }, "The compiler that built the kernels.");
+  m.def("threads", &dw_threads, "Threads that kernels use, the calling one included.");
+  m.def("set_threads", [](int n) {
+        if (n < 1 || n > 1024)
+          throw nb::value_error(("set_threads: n must be from 1 to 1024, got " + std::to_string(n)).c_str());
+        dw_set_threads(n);
+      }, "n"_a, "Sets the number of threads; results do not depend on it.");
+  m.def("workers_started", &dw_workers_started, "Worker threads started so far in this process.");
+  m.def("self_test", &self_test, "isa"_a, "Digest of each kernel on fixed inputs: {name: 16 hex digits}. Needs no numpy.");
+}
 
 }  // namespace
 
@@ -33,20 +162,7 @@ NB_MODULE(_kernels, m) {
   if (error == nullptr) error = dw_pool_configure();
   if (error != nullptr) throw nb::import_error(error);
   table = table_of(chosen);
-
-  m.def("isa", [] { return droveway::isa_name(chosen); }, "The build in use: 'v3', 'v4', 'neon' or 'ref'.");
-  m.def("sum_f32", [](F32Vector x) { return table->sum_f32(x.data(), x.stride(0), x.shape(0)); }, nb::arg("x").noconvert());
-  m.def("self_test", [](const std::string& isa) {
-        const TensorTable* t = nullptr;
-        for (Isa level : {Isa::v3, Isa::v4, Isa::neon})
-          if (isa == droveway::isa_name(level) && level <= droveway::isa_best()) t = table_of(level);
-        if (t == nullptr) throw nb::value_error("self_test: this CPU or build has no such instruction set");
-        nb::dict out;
-        droveway::tensor_self_test(*t, [](void* context, const char* name, uint64_t hash) {
-              char hex[17];
-              std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
-              (*static_cast<nb::dict*>(context))[name] = nb::str(hex);
-            }, &out);
-        return out;
-      }, nb::arg("isa"), "Digest of each kernel on fixed inputs: {name: 16 hex digits}. Needs no numpy.");
+  bind_runtime(m);
+  bind_reductions(m);
+  bind_product(m);
 }

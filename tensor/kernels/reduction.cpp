@@ -1,11 +1,215 @@
+// Sum and dot product in the fixed order (tensor/reduction_ref.py is the readable twin).
+//
+// A block is 4096 values: value i goes to accumulator (i div 16) mod 4, lane i mod 16. Block = (a0+a1)+(a2+a3), then
+// lanes l + (l+8), +4, +2, +1. Blocks join in a tree whose left part is the largest power of two below their number.
 #include "droveway/fpenv.hpp"
+#include "droveway/lanes.hpp"
+#include "droveway/parallel.hpp"
 #include "kernels.hpp"
 
 namespace DW_ISA {
-float sum_f32(const float* x, ptrdiff_t stride, size_t n) {
-  FpGuard guard;
-  float s = 0;
-  for (size_t i = 0; i < n; ++i) s += x[ptrdiff_t(i) * stride];
-  return s;
+namespace {
+
+constexpr size_t kBlock = 4096;
+constexpr size_t kGroup = 16;
+constexpr size_t kChunkBlocksMin = 16;  // a chunk is a whole subtree: a power of two of blocks
+constexpr size_t kChunksMax = 1024;
+constexpr size_t kParallelBytes = size_t{1} << 20;  // below this one thread is faster
+
+// Sixteen lanes of T.
+DW_INLINE F32x16 load16(const float* p, ptrdiff_t stride) {
+  return stride == 1 ? F32x16::load(p) : F32x16::load_strided(p, stride);
 }
+DW_INLINE F64x16 load16(const double* p, ptrdiff_t stride) {
+  if (stride == 1) return {F64x8::load(p), F64x8::load(p + 8)};
+  return {F64x8::load_strided(p, stride), F64x8::load_strided(p + 8 * stride, stride)};
+}
+DW_INLINE F32x16 load16(const float* p, ptrdiff_t stride, size_t n) {
+  if (stride == 1) return F32x16::load_partial(p, n, 0.0f);
+  float local[16] = {};
+  for (size_t i = 0; i < n; ++i) local[i] = p[ptrdiff_t(i) * stride];
+  return F32x16::load(local);
+}
+DW_INLINE F64x16 load16(const double* p, ptrdiff_t stride, size_t n) {
+  double local[16] = {};
+  for (size_t i = 0; i < n; ++i) local[i] = p[ptrdiff_t(i) * stride];
+  return {F64x8::load(local), F64x8::load(local + 8)};
+}
+DW_INLINE F64x16 operator+(F64x16 a, F64x16 b) { return {a.low + b.low, a.high + b.high}; }
+DW_INLINE F64x16 fma(F64x16 a, F64x16 b, F64x16 c) { return {fma(a.low, b.low, c.low), fma(a.high, b.high, c.high)}; }
+
+template <class T> struct Sixteen;
+template <> struct Sixteen<float> { using V = F32x16; static DW_INLINE V zero() { return V::zero(); } };
+template <> struct Sixteen<double> { using V = F64x16; static DW_INLINE V zero() { return {F64x8::zero(), F64x8::zero()}; } };
+
+template <class T>
+struct SumTerm {
+  using V = typename Sixteen<T>::V;
+  const T* x;
+  ptrdiff_t stride;
+  DW_INLINE V add(size_t i, V a) const { return a + load16(x + ptrdiff_t(i) * stride, stride); }
+  DW_INLINE V add(size_t i, size_t n, V a) const { return a + load16(x + ptrdiff_t(i) * stride, stride, n); }
+};
+template <class T>
+struct DotTerm {
+  using V = typename Sixteen<T>::V;
+  const T* x;
+  ptrdiff_t x_stride;
+  const T* y;
+  ptrdiff_t y_stride;
+  DW_INLINE V add(size_t i, V a) const {
+    return fma(load16(x + ptrdiff_t(i) * x_stride, x_stride), load16(y + ptrdiff_t(i) * y_stride, y_stride), a);
+  }
+  DW_INLINE V add(size_t i, size_t n, V a) const {
+    return fma(load16(x + ptrdiff_t(i) * x_stride, x_stride, n), load16(y + ptrdiff_t(i) * y_stride, y_stride, n), a);
+  }
+};
+
+// One block: n ≤ 4096 values from number `first`.
+template <class T, class Term>
+DW_INLINE T block_value(const Term& term, size_t first, size_t n) {
+  using V = typename Sixteen<T>::V;
+  V a0 = Sixteen<T>::zero(), a1 = a0, a2 = a0, a3 = a0;
+  size_t i = 0;
+  for (; i + 4 * kGroup <= n; i += 4 * kGroup) {
+    a0 = term.add(first + i, a0);
+    a1 = term.add(first + i + kGroup, a1);
+    a2 = term.add(first + i + 2 * kGroup, a2);
+    a3 = term.add(first + i + 3 * kGroup, a3);
+  }
+  // Names, not an array or a reference: an accumulator whose address is taken lives in memory.
+  auto tail = [&](V a) DW_LAMBDA {
+    const V next = term.add(first + i, n - i < kGroup ? n - i : kGroup, a);
+    i += kGroup;
+    return next;
+  };
+  if (i < n) a0 = tail(a0);
+  if (i < n) a1 = tail(a1);
+  if (i < n) a2 = tail(a2);
+  if (i < n) a3 = tail(a3);
+  return add_tree((a0 + a1) + (a2 + a3));
+}
+
+// The tree over values that come one after another: whole subtrees wait on a stack until their right side is there.
+template <class T>
+struct Tree {
+  T waiting[64];
+  int depth = 0;
+  size_t count = 0;
+  void push(T value) {
+    for (size_t c = count++; (c & 1) != 0; c >>= 1) value = waiting[--depth] + value;
+    waiting[depth++] = value;
+  }
+  T total() const {
+    T value = waiting[depth - 1];
+    for (int i = depth - 2; i >= 0; --i) value = waiting[i] + value;
+    return value;
+  }
+};
+
+template <class T, class Term>
+struct Reduction {
+  Term term;
+  size_t n;
+  size_t chunk;  // values in a chunk
+  T partial[kChunksMax];
+};
+
+template <class T, class Term>
+void reduce_chunk(void* context, size_t c) {
+  auto& r = *static_cast<Reduction<T, Term>*>(context);
+  const size_t end = r.n - c * r.chunk < r.chunk ? r.n : (c + 1) * r.chunk;
+  Tree<T> tree;
+  for (size_t first = c * r.chunk; first < end; first += kBlock)
+    tree.push(block_value<T>(r.term, first, end - first < kBlock ? end - first : kBlock));
+  r.partial[c] = tree.total();
+}
+
+template <class T, class Term>
+T reduce(const Term& term, size_t n) {
+  if (n == 0) return T(0);
+  FpGuard guard;
+  if (n <= kBlock) return canonical(block_value<T>(term, 0, n));
+  Reduction<T, Term> r;
+  r.term = term;
+  r.n = n;
+  r.chunk = kBlock * kChunkBlocksMin;
+  while ((n - 1) / r.chunk >= kChunksMax) r.chunk *= 2;
+  const size_t chunks = (n - 1) / r.chunk + 1;
+  dw_parallel_n(chunks, reduce_chunk<T, Term>, &r, n * sizeof(T) < kParallelBytes ? 1 : 1024);
+  Tree<T> tree;
+  for (size_t c = 0; c < chunks; ++c) tree.push(r.partial[c]);
+  return canonical(tree.total());
+}
+
+// Columns: one lane is one column. Each column keeps its 64 partial sums, so its order is that of sum.
+template <class T>
+struct Columns {
+  const T* x;
+  ptrdiff_t row_stride;
+  size_t rows, columns;
+  T* out;
+};
+
+template <class T> struct ColumnLanes;
+template <> struct ColumnLanes<float> { using V = F32x16; };
+template <> struct ColumnLanes<double> { using V = F64x8; };
+
+template <class T>
+void sum_column_group(void* context, size_t group) {
+  using V = typename ColumnLanes<T>::V;
+  const auto& c = *static_cast<const Columns<T>*>(context);
+  const size_t first = group * V::width;
+  const size_t width = c.columns - first < size_t(V::width) ? c.columns - first : size_t(V::width);
+  V waiting[64];
+  int depth = 0;
+  size_t count = 0;
+  for (size_t start = 0; start < c.rows; start += kBlock) {
+    const size_t n = c.rows - start < kBlock ? c.rows - start : kBlock;
+    V partial[64];
+    for (V& p : partial) p = V::zero();
+    const T* row = c.x + ptrdiff_t(start) * c.row_stride + first;
+    for (size_t i = 0; i < n; ++i, row += c.row_stride)
+      partial[i % 64] = partial[i % 64] + V::load_partial(row, width, T(0));
+    for (int lane = 0; lane < 16; ++lane)
+      partial[lane] = (partial[lane] + partial[16 + lane]) + (partial[32 + lane] + partial[48 + lane]);
+    for (int half = 8; half > 0; half /= 2)
+      for (int lane = 0; lane < half; ++lane) partial[lane] = partial[lane] + partial[lane + half];
+    V value = partial[0];
+    for (size_t k = count++; (k & 1) != 0; k >>= 1) value = waiting[--depth] + value;
+    waiting[depth++] = value;
+  }
+  V value = V::zero();
+  if (depth > 0) {
+    value = waiting[depth - 1];
+    for (int i = depth - 2; i >= 0; --i) value = waiting[i] + value;
+  }
+  store_partial(c.out + first, width, canonical(value));
+}
+
+template <class T>
+void sum_columns(const T* x, ptrdiff_t row_stride, size_t rows, size_t columns, T* out) {
+  if (columns == 0) return;
+  Columns<T> c{x, row_stride, rows, columns, out};
+  const size_t groups = (columns - 1) / size_t(ColumnLanes<T>::V::width) + 1;
+  dw_parallel_n(groups, sum_column_group<T>, &c, rows * columns * sizeof(T) < kParallelBytes ? 1 : 1024);
+}
+
+}  // namespace
+
+float sum_f32(const float* x, ptrdiff_t stride, size_t n) { return reduce<float>(SumTerm<float>{x, stride}, n); }
+double sum_f64(const double* x, ptrdiff_t stride, size_t n) { return reduce<double>(SumTerm<double>{x, stride}, n); }
+float dot_f32(const float* x, ptrdiff_t x_stride, const float* y, ptrdiff_t y_stride, size_t n) {
+  return reduce<float>(DotTerm<float>{x, x_stride, y, y_stride}, n);
+}
+double dot_f64(const double* x, ptrdiff_t x_stride, const double* y, ptrdiff_t y_stride, size_t n) {
+  return reduce<double>(DotTerm<double>{x, x_stride, y, y_stride}, n);
+}
+void sum_columns_f32(const float* x, ptrdiff_t row_stride, size_t rows, size_t columns, float* out) {
+  sum_columns(x, row_stride, rows, columns, out);
+}
+void sum_columns_f64(const double* x, ptrdiff_t row_stride, size_t rows, size_t columns, double* out) {
+  sum_columns(x, row_stride, rows, columns, out);
+}
+
 }  // namespace DW_ISA

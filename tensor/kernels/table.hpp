@@ -7,9 +7,34 @@
 
 namespace droveway {
 
+// C[m, n] = A[m, k] · B[k, n]. Strides in elements; a row of C is contiguous, and C overlaps neither factor.
+template <class T>
+struct Matmul {
+  size_t m, n, k;
+  const T* a;
+  ptrdiff_t a_row, a_column;
+  const T* b;
+  ptrdiff_t b_row, b_column;
+  T* c;
+  ptrdiff_t c_row;
+};
+
 struct TensorTable {
-  // sum of n values read at x[i * stride] (stride in elements), in the fixed order of the blocked tree
+  // Sum of n values x[i * stride], in the fixed order of the blocked tree; sum of nothing is +0.
   float (*sum_f32)(const float* x, ptrdiff_t stride, size_t n);
+  double (*sum_f64)(const double* x, ptrdiff_t stride, size_t n);
+  // Sum of x[i * x_stride] · y[i * y_stride], each product fused into its accumulator, in the order of sum.
+  float (*dot_f32)(const float* x, ptrdiff_t x_stride, const float* y, ptrdiff_t y_stride, size_t n);
+  double (*dot_f64)(const double* x, ptrdiff_t x_stride, const double* y, ptrdiff_t y_stride, size_t n);
+  // out[j] = sum over i of x[i * row_stride + j], each in the order of sum. out does not overlap x.
+  void (*sum_columns_f32)(const float* x, ptrdiff_t row_stride, size_t rows, size_t columns, float* out);
+  void (*sum_columns_f64)(const double* x, ptrdiff_t row_stride, size_t rows, size_t columns, double* out);
+  // Matrix product, one chain of fused multiply-adds in each block of 256 along k. The workspace has the size that
+  // matmul_workspace names and is aligned to 64 bytes.
+  size_t (*matmul_workspace_f32)(size_t m, size_t n, size_t k);
+  size_t (*matmul_workspace_f64)(size_t m, size_t n, size_t k);
+  void (*matmul_f32)(const Matmul<float>& product, void* workspace);
+  void (*matmul_f64)(const Matmul<double>& product, void* workspace);
 };
 
 void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context);
