@@ -1,0 +1,97 @@
+"""What storage raises.
+
+StorageError
+├── CanonicalError        bytes that are not canonical msgpack: .offset          (also a ValueError)
+├── EventError            fields or bytes that are no event v1                   (also a ValueError)
+│   └── EventTooLargeError   above 16 MiB, refused before it is hashed
+├── EquivocationError     a producer's sequence number used again for another event
+├── IntegrityError        damage: .ranks that can't be trusted, .file where it lies
+├── RollbackError         fewer events than were seen before: .size_seen, .size_now
+├── ForkError             the same size with another root
+├── NotALedgerError       the path holds no ledger
+├── LockedError           another writer has it open: .pid
+├── ReadOnlyError         append to a ledger, or open for writing a directory, that can't be written
+├── StorageFullError      no space left, quota or file size limit
+└── ClosedError           use after close, or in a process forked after open
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class StorageError(Exception):
+    """Root of everything that storage raises about the state of the world (not about argument types)."""
+
+
+class CanonicalError(StorageError, ValueError):
+    """Bytes that are not canonical msgpack, or a value that has no such bytes.
+
+    `offset` is the position of the first wrong byte; None when a Python value could not be encoded.
+    """
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message if offset is None else f"canonical msgpack: byte {offset}: {message}")
+        self.offset = offset
+
+
+class EventError(StorageError, ValueError):
+    """A field of an event outside its range, or bytes that decode to no event."""
+
+
+class EventTooLargeError(EventError):
+    """An event above `EVENT_BYTES_MAX`: refused before it is hashed."""
+
+
+class EquivocationError(StorageError):
+    """A producer used a sequence number at or below its cursor for an event that the ledger does not hold."""
+
+
+class IntegrityError(StorageError):
+    """Stored bytes that can't be what was written.
+
+    `ranks` are the events that can't be trusted (empty when it isn't known which), `file` the file or the
+    family/key where the damage lies, or None.
+    """
+
+    def __init__(self, message: str, ranks: Sequence[int] = (), file: str | None = None) -> None:
+        super().__init__(message)
+        self.ranks = ranks
+        self.file = file
+
+
+class RollbackError(StorageError):
+    """The ledger holds fewer events than HEAD, or the caller, has seen: `size_seen`, `size_now`."""
+
+    def __init__(self, message: str, size_seen: int, size_now: int) -> None:
+        super().__init__(message)
+        self.size_seen = size_seen
+        self.size_now = size_now
+
+
+class ForkError(StorageError):
+    """Two histories: the same size with different roots."""
+
+
+class NotALedgerError(StorageError):
+    """The path holds no ledger."""
+
+
+class LockedError(StorageError):
+    """Another writer holds the ledger; `pid` is its process, or None where the system does not say."""
+
+    def __init__(self, message: str, pid: int | None) -> None:
+        super().__init__(message)
+        self.pid = pid
+
+
+class ReadOnlyError(StorageError):
+    """The ledger was opened with mode "r", or its directory can't be written."""
+
+
+class StorageFullError(StorageError):
+    """No space left on the device, a quota or a file size limit reached. Nothing confirmed is lost."""
+
+
+class ClosedError(StorageError):
+    """The ledger was closed, or this process was forked after it was opened."""

@@ -1,0 +1,135 @@
+"""The twins of the kernels: SHA-256 through hashlib, one-chunk BLAKE3 and CRC-32C written out in Python.
+
+Slow, readable, and the definition of what the kernels return.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+CHUNK_BYTES = 1024  # a BLAKE3 input of at most one chunk needs no tree
+CONTEXT = b"droveway ledger event v1"
+
+_IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
+_PERMUTATION = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
+_QUARTERS = (
+    (0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+    (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14),
+)  # fmt: skip
+_CHUNK_START, _CHUNK_END, _ROOT, _CONTEXT_FLAG, _MATERIAL_FLAG = 1, 2, 8, 32, 64
+_MASK = 0xFFFFFFFF
+
+
+def _rotate_right(x: int, n: int) -> int:
+    return (x >> n | x << (32 - n)) & _MASK
+
+
+def _compress(key: tuple[int, ...], block: bytes, flags: int) -> tuple[int, ...]:
+    """The BLAKE3 compression function (BLAKE3 paper, section 2.2) for chunk 0, truncated to 8 words."""
+    message = list(struct.unpack("<16I", block.ljust(64, b"\0")))
+    state = [*key, *_IV[:4], 0, 0, len(block), flags]
+    for _ in range(7):
+        for pair, (a, b, c, d) in enumerate(_QUARTERS):
+            for word, (r1, r2) in zip(message[2 * pair : 2 * pair + 2], ((16, 12), (8, 7)), strict=True):
+                state[a] = (state[a] + state[b] + word) & _MASK
+                state[d] = _rotate_right(state[d] ^ state[a], r1)
+                state[c] = (state[c] + state[d]) & _MASK
+                state[b] = _rotate_right(state[b] ^ state[c], r2)
+        message = [message[i] for i in _PERMUTATION]
+    return tuple(state[i] ^ state[i + 8] for i in range(8))
+
+
+def _chunk(key: tuple[int, ...], data: bytes, flags: int) -> tuple[int, ...]:
+    blocks = [data[i : i + 64] for i in range(0, len(data), 64)] or [b""]
+    for i, block in enumerate(blocks):
+        first = _CHUNK_START if i == 0 else 0
+        last = _CHUNK_END | _ROOT if i == len(blocks) - 1 else 0
+        key = _compress(key, block, flags | first | last)
+    return key
+
+
+def blake3_derive_chunk(context: bytes, data: bytes) -> bytes:
+    """BLAKE3 in derive-key mode of at most 1,024 bytes; 32 bytes.
+
+    >>> blake3_derive_chunk(CONTEXT, b"").hex()
+    '830ce420684be140695355482e0424cb2a9072996bc6a081328d252e59c6dd0b'
+    """
+    assert len(data) <= CHUNK_BYTES
+    key = _chunk(_IV, context, _CONTEXT_FLAG)
+    return struct.pack("<8I", *_chunk(key, data, _MATERIAL_FLAG))
+
+
+def event_ids(events: list[bytes]) -> bytes:
+    """32 bytes for each event: its BLAKE3 id, or zeros where it is longer than one chunk."""
+    return b"".join(blake3_derive_chunk(CONTEXT, e) if len(e) <= CHUNK_BYTES else bytes(32) for e in events)
+
+
+def leaf_hashes(records: bytes, width: int) -> bytes:
+    """SHA256(0x00 ‖ record) for each `width` bytes of `records`, 32 bytes each.
+
+    >>> leaf_hashes(b"L123456", 7).hex()
+    '395aa064aa4c29f7010acfe3f25db9485bbd4b91897b6ad7ad547639252b4d56'
+    """
+    return b"".join(hashlib.sha256(b"\0" + records[i : i + width]).digest() for i in range(0, len(records), width))
+
+
+def node_hashes(pairs: bytes) -> bytes:
+    """SHA256(0x01 ‖ left ‖ right) for each 64 bytes of `pairs`, 32 bytes each."""
+    return b"".join(hashlib.sha256(b"\1" + pairs[i : i + 64]).digest() for i in range(0, len(pairs), 64))
+
+
+def frontier_extend(size: int, frontier: bytes, leaves: bytes) -> bytes:
+    """The frontier after appending leaf hashes (32 bytes each) to a tree of `size` leaves.
+
+    A frontier is the hashes of the complete subtrees, largest first: one for each 1 bit of the size.
+    """
+    stack = [frontier[i : i + 32] for i in range(0, len(frontier), 32)]
+    for i in range(0, len(leaves), 32):
+        stack.append(leaves[i : i + 32])
+        carry = size
+        while carry & 1:
+            right, left = stack.pop(), stack.pop()
+            stack.append(node_hashes(left + right))
+            carry >>= 1
+        size += 1
+    return b"".join(stack)
+
+
+def frontier_root(frontier: bytes) -> bytes:
+    """The root over a frontier: its hashes joined from the smallest subtree to the largest.
+
+    >>> frontier_root(b"").hex()
+    'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+    """
+    if not frontier:
+        return hashlib.sha256(b"").digest()
+    root = frontier[-32:]
+    for i in range(len(frontier) - 64, -1, -32):
+        root = node_hashes(frontier[i : i + 32] + root)
+    return root
+
+
+def _crc_table() -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
+    return tuple(table)
+
+
+_CRC_TABLE = _crc_table()
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C (Castagnoli, reflected) of `data`.
+
+    >>> hex(crc32c(b"123456789"))
+    '0xe3069283'
+    """
+    crc = _MASK
+    for byte in data:
+        crc = crc >> 8 ^ _CRC_TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ _MASK

@@ -1,0 +1,68 @@
+"""The head file: size and root that the next open must find. Written in docs/formats/head.md."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from storage import hashing
+from storage.errors import IntegrityError
+from storage.tree import Head
+
+MAGIC = b"DWH1"
+HEAD_BYTES = 48
+
+
+def pack(head: Head) -> bytes:
+    """The 48 bytes of a head file: magic, CRC-32C of the rest, size, root.
+
+    >>> pack(Head(2, bytes(32)))[:16].hex()
+    '44574831ed2de1830000000000000002'
+    """
+    rest = head.size.to_bytes(8, "big") + head.root
+    return MAGIC + hashing.crc32c(rest).to_bytes(4, "big") + rest
+
+
+def unpack(data: bytes, path: str = "HEAD") -> Head:
+    """The head in 48 bytes. Raises IntegrityError naming path, offset, what was expected and what was found."""
+    if len(data) != HEAD_BYTES:
+        raise IntegrityError(f"{path}: expected {HEAD_BYTES} bytes, got {len(data)}", file=path)
+    if data[:4] != MAGIC:
+        raise IntegrityError(f"{path}: offset 0: magic must be {MAGIC!r}, got {data[:4]!r}", file=path)
+    expected = hashing.crc32c(data[8:])
+    found = int.from_bytes(data[4:8], "big")
+    if expected != found:
+        raise IntegrityError(f"{path}: offset 4: CRC-32C must be {expected:08x}, got {found:08x}", file=path)
+    return Head(int.from_bytes(data[8:16], "big"), data[16:])
+
+
+def read(path: Path) -> Head | None:
+    """The head that a file holds; None where there is no file. Raises IntegrityError for a damaged one."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return unpack(data, str(path))
+
+
+def write(path: Path, head: Head) -> None:
+    """Replace the file at once: temporary file, fsync, rename, fsync of the directory. Raises OSError."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(descriptor, pack(head))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

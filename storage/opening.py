@@ -1,0 +1,219 @@
+"""Opening a RUN directory: what is looked at before anything is trusted, or altered."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storage import head as head_file
+from storage import layout, state
+from storage.errors import (
+    ForkError,
+    IntegrityError,
+    NotALedgerError,
+    ReadOnlyError,
+    RollbackError,
+    StorageError,
+    StorageFullError,
+)
+from storage.state import EMPTY, TreeState
+from storage.store import Store
+from storage.tree import EMPTY_ROOT, Head
+
+HEALTHY = "HEALTHY"
+DEGRADED = "DEGRADED"  # `ids` disagrees with the log; reading by rank works
+RECOVERY_DEGRADED = "RECOVERY_DEGRADED"  # fewer events than HEAD names, or damaged files
+SEVERITY = (HEALTHY, DEGRADED, RECOVERY_DEGRADED)
+
+
+@dataclass(slots=True)
+class Opened:
+    """What opening found out."""
+
+    head: Head
+    tree: TreeState
+    head_seen: Head | None
+    recovered: int = 0  # events in the store above the size in HEAD: appended after HEAD was last written
+    status: str = HEALTHY
+    problems: list[StorageError] = field(default_factory=list)
+
+    def note(self, status: str, error: StorageError) -> None:
+        """Remember a problem and the worse of two states."""
+        self.status = max(self.status, status, key=SEVERITY.index)
+        self.problems.append(error)
+
+
+def has_store(run: Path) -> bool:
+    """Whether a RUN directory holds a database, whole or damaged.
+
+    A database without CURRENT that holds no table was never finished: its making was interrupted.
+    """
+    store = layout.store_path(run)
+    if not store.is_dir():
+        return False
+    names = [entry.name for entry in store.iterdir()]
+    return "CURRENT" in names or any(name.endswith(".sst") for name in names)
+
+
+def require_run(run: Path) -> None:
+    """Raises NotALedgerError unless the path is a directory with a store, or with a HEAD that lost its store."""
+    if not run.exists():
+        raise NotALedgerError(f"{run}: no such directory")
+    if not run.is_dir():
+        raise NotALedgerError(f"{run}: expected a directory that holds a ledger, got a file")
+    if not has_store(run) and not layout.head_path(run).exists():
+        raise NotALedgerError(f"{run}: holds no ledger (expected {layout.store_path(run)} and HEAD)")
+
+
+def open_run(run: Path, *, writable: bool, expect: Head | None) -> tuple[Store, Opened]:
+    """Open the store of a RUN directory; see `Ledger.open` for what is raised."""
+    if writable and _is_new(run):
+        return _create(run, expect)
+    require_run(run)
+    if not has_store(run):
+        seen = head_file.read(layout.head_path(run))
+        size = 0 if seen is None else seen.size
+        raise RollbackError(f"{run}: HEAD names {size} events, the store is gone", size, 0)
+    if not writable:
+        return _open_to_read(run, expect)
+    # A writable opening replays the log and so alters evidence: everything is checked read-only before.
+    checked, _ = _open_to_read(run, expect, strict=True)
+    checked.close()
+    return _open_to_write(run, expect)
+
+
+def _is_new(run: Path) -> bool:
+    if not run.exists():
+        return True
+    if not run.is_dir() or has_store(run) or layout.head_path(run).exists():
+        return False
+    return {entry.name for entry in run.iterdir()} <= {"ledger", "HEAD.tmp"}
+
+
+def _create(run: Path, expect: Head | None) -> tuple[Store, Opened]:
+    _refuse_other_than(expect, None, Head(0, EMPTY_ROOT), run)
+    try:
+        layout.store_path(run).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise mapped_os_error(error, run) from error
+    return _open_to_write(run, expect)
+
+
+def _open_to_write(run: Path, expect: Head | None) -> tuple[Store, Opened]:
+    from storage.rocks import RocksStore
+
+    store = RocksStore.open(layout.store_path(run), read_only=False)
+    try:
+        if state.read_head(store, str(run)) is None:
+            empty = Head(0, EMPTY_ROOT)
+            store.write(
+                [("meta", layout.FORMAT_KEY, layout.FORMAT), ("meta", layout.HEAD_KEY, layout.pack_head(empty))],
+                sync=True,
+            )
+            head_file.write(layout.head_path(run), empty)
+            _sync_directory(run.parent)
+        return store, _examine(run, store, expect, strict=True)
+    except OSError as error:
+        store.close()
+        raise mapped_os_error(error, run) from error
+    except BaseException:
+        store.close()
+        raise
+
+
+def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tuple[Store, Opened]:
+    from storage.rocks import RocksStore
+
+    refused: StorageError | None = None
+    try:
+        store = RocksStore.open(layout.store_path(run), read_only=True)
+    except IntegrityError as error:
+        if strict:
+            raise
+        refused = error
+        try:
+            store = RocksStore.open(layout.store_path(run), read_only=True, paranoid=False)
+        except StorageError:
+            raise error from None
+    try:
+        opened = _examine(run, store, expect, strict=strict)
+    except BaseException:
+        store.close()
+        raise
+    if refused is not None:
+        opened.note(RECOVERY_DEGRADED, refused)
+    return store, opened
+
+
+def _examine(run: Path, store: Store, expect: Head | None, *, strict: bool) -> Opened:
+    """Compare the store's head, log, tree, `ids` and HEAD. `strict` raises what is found, else it is noted."""
+    head = state.read_head(store, str(run)) or Head(0, EMPTY_ROOT)
+    opened = Opened(head, EMPTY, None)
+
+    def found(status: str, error: StorageError) -> None:
+        if strict:
+            raise error
+        opened.note(status, error)
+
+    try:
+        opened.tree = state.load_tree(store, head, str(run))
+        state.check_log_end(store, head.size, str(run))
+    except IntegrityError as error:
+        found(RECOVERY_DEGRADED, error)
+    try:
+        ids_agree = state.check_ids_end(store, head.size)
+    except IntegrityError:
+        ids_agree = False
+    if not ids_agree:
+        found(DEGRADED, IntegrityError(f"{run}: ids does not know the last event of the log", (), "ids"))
+    try:
+        # A live writer rewrites HEAD after the store: what is read later may be ahead, but never behind.
+        seen = head_file.read(layout.head_path(run))
+    except IntegrityError as error:
+        found(RECOVERY_DEGRADED, error)
+        seen = None
+    opened.head_seen = seen
+    try:
+        _refuse_other_than(seen, store, head, run)
+    except (RollbackError, ForkError) as error:
+        found(RECOVERY_DEGRADED, error)
+    if seen is not None:
+        opened.recovered = max(0, head.size - seen.size)
+    _refuse_other_than(expect, store, head, run, "expected")
+    return opened
+
+
+def _refuse_other_than(seen: Head | None, store: Store | None, head: Head, run: Path, who: str = "in HEAD") -> None:
+    """Raises RollbackError or ForkError unless the ledger contains the head `seen`."""
+    if seen is None:
+        return
+    if seen.size > head.size:
+        raise RollbackError(
+            f"{run}: the ledger has {head.size} events, the head {who} has {seen.size}: "
+            f"ranks {head.size}..{seen.size - 1} are missing",
+            seen.size,
+            head.size,
+        )
+    root = head.root if seen.size == head.size or store is None else state.root_at(store, seen.size)
+    if root != seen.root:
+        raise ForkError(f"{run}: the root of {seen.size} events is {root.hex()}, the head {who} has {seen.root.hex()}")
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def mapped_os_error(error: OSError, path: Path) -> StorageError:
+    """An operating system's refusal as ours."""
+    text = f"{path}: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StorageFullError(text)
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return ReadOnlyError(text)
+    return StorageError(text)

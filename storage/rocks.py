@@ -1,0 +1,287 @@
+"""The RocksDB engine. The only module that imports rocksdict, and always in raw mode: the default one unpickles."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import struct
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import rocksdict
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
+
+from storage.errors import (
+    ClosedError,
+    IntegrityError,
+    LockedError,
+    ReadOnlyError,
+    StorageError,
+    StorageFullError,
+)
+from storage.layout import FAMILIES
+from storage.store import Entry
+
+MIB = 1 << 20
+WRITE_BUFFER_BYTES = {"log": 4 * MIB, "ids": 2 * MIB, "tree": 2 * MIB, "meta": MIB // 4, "default": MIB // 16}
+WRITE_BUFFERS_BYTES_MAX = 8 * MIB  # all families together
+WAL_BYTES_MAX = 8 * MIB  # above this the families that hold old log files are flushed; bounds what a reader replays
+CACHE_BYTES = 4 * MIB
+LOG_BLOCK_BYTES = 32 << 10  # large blocks keep the index small; the ledger is read in order
+READAHEAD_BYTES = 2 * MIB
+OPEN_FILES_MAX = 64
+CONFIG_NAME = "rocksdict-config.json"
+CONFIG_TEXT = '{"raw_mode":true,"prefix_extractors":{}}'
+OPEN_ATTEMPTS = 50
+
+_FILE = re.compile(r"([^\s:]*(?:\d{6}\.(?:sst|log|blob)|MANIFEST-\d{6}|CURRENT|OPTIONS-\d{6}|IDENTITY))")
+_FULL = ("No space left on device", "File too large", "Disk quota exceeded")
+_READ_ONLY = ("Read-only file system", "Permission denied", "read only mode")
+_DAMAGED = ("Corruption", "No such file", "Input/output error", "mismatch")
+_leaked: list[Rdict] = []
+
+
+def _family_options(family: str, cache: Cache, *, read_only: bool, paranoid: bool) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_compression_type(DBCompressionType.none())
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES[family])
+    options.set_max_write_buffer_number(2)
+    options.set_arena_block_size(64 << 10)
+    options.set_paranoid_checks(paranoid)
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(cache)
+    blocks.set_block_size(LOG_BLOCK_BYTES if family == "log" else 4 << 10)
+    if family == "ids":
+        blocks.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(blocks)
+    # for the whole database
+    options.set_db_write_buffer_size(WRITE_BUFFERS_BYTES_MAX)
+    options.set_max_total_wal_size(WAL_BYTES_MAX)
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    # A reader beside a live writer keeps its files open: the writer may delete them at any time.
+    options.set_max_open_files(-1 if read_only else OPEN_FILES_MAX)
+    options.set_max_file_opening_threads(1)
+    options.set_max_background_jobs(2)
+    options.set_keep_log_file_num(1)
+    options.set_max_log_file_size(64 << 10)
+    options.set_stats_dump_period_sec(0)
+    options.set_stats_persist_period_sec(0)
+    options.set_manifest_preallocation_size(64 << 10)
+    options.set_is_fd_close_on_exec(True)
+    return options
+
+
+class RocksStore:
+    """A RocksDB database with the ledger's four families."""
+
+    def __init__(self, path: Path, database: Rdict, *, shadow: Path | None = None) -> None:
+        self.path = path
+        self._shadow = shadow
+        self._database = database
+        self._families = {name: database.get_column_family(name) for name in FAMILIES}
+        self._handles = {name: database.get_column_family_handle(name) for name in FAMILIES}
+        self._closed = False
+        self._sync_options = WriteOptions()
+        self._sync_options.sync = True
+        self._plain_options = WriteOptions()
+
+    @classmethod
+    def open(cls, path: Path, *, read_only: bool, paranoid: bool = True) -> RocksStore:
+        """Open the database; a read-only one changes no byte on the disk and may stand beside a live writer.
+
+        `paranoid=False` also opens a database with damaged files, whose keys then raise when they are read.
+        Raises IntegrityError, LockedError, ReadOnlyError, StorageFullError.
+        """
+        if not read_only:
+            return cls(path, _database(path, path, AccessType.read_write(), read_only=False, paranoid=paranoid))
+        shadow = None
+        if not (path / CONFIG_NAME).exists():
+            shadow = _shadow_of(path)
+        try:
+            return cls(path, _steady(path, shadow or path, paranoid=paranoid), shadow=shadow)
+        except BaseException:
+            if shadow is not None:
+                shutil.rmtree(shadow, ignore_errors=True)
+            raise
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        try:
+            return self._families[family].get(key)
+        except Exception as error:
+            raise self._mapped(error, f"{family}/{key.hex()}") from error
+
+    def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        try:
+            return self._families[family].get(list(keys))  # type: ignore[return-value]
+        except Exception as error:
+            raise self._mapped(error, family) from error
+
+    def scan(self, family: str, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        options = ReadOptions()
+        options.set_readahead_size(READAHEAD_BYTES)
+        if stop is not None:
+            options.set_iterate_upper_bound(stop)
+        try:
+            iterator = self._families[family].iter(options)
+            iterator.seek(start)
+            while iterator.valid():
+                yield iterator.key(), iterator.value()
+                iterator.next()
+            iterator.status()
+        except Exception as error:
+            raise self._mapped(error, family) from error
+
+    def last_key(self, family: str) -> bytes | None:
+        try:
+            iterator = self._families[family].iter()
+            iterator.seek_to_last()
+            if iterator.valid():
+                return iterator.key()  # type: ignore[no-any-return]
+            iterator.status()
+        except Exception as error:
+            raise self._mapped(error, family) from error
+        return None
+
+    def write(self, entries: Sequence[Entry], *, sync: bool) -> None:
+        batch = WriteBatch(raw_mode=True)
+        put, handles = batch.put, self._handles
+        try:
+            for family, key, value in entries:
+                put(key, value, handles[family])
+            self._database.write(batch, self._sync_options if sync else self._plain_options)
+        except Exception as error:
+            raise self._mapped(error, "write") from error
+
+    def sync(self) -> None:
+        try:
+            self._database.flush_wal(True)
+        except Exception as error:
+            raise self._mapped(error, "sync") from error
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._handles.clear()
+            for family in self._families.values():
+                family.close()
+            self._database.close()
+        except Exception as error:
+            raise self._mapped(error, "close") from error
+        finally:
+            if self._shadow is not None:
+                shutil.rmtree(self._shadow, ignore_errors=True)
+
+    def abandon(self) -> None:
+        self._closed = True
+
+    def _mapped(self, error: Exception, doing: str) -> StorageError:
+        return mapped(error, self.path, doing)
+
+
+def _database(path: Path, where: Path, access: AccessType, *, read_only: bool, paranoid: bool) -> Rdict:
+    cache = Cache(CACHE_BYTES)
+    families = {
+        name: _family_options(name, cache, read_only=read_only, paranoid=paranoid) for name in (*FAMILIES, "default")
+    }
+    try:
+        return Rdict(str(where), families["default"], families, access)
+    except Exception as error:
+        raise mapped(error, path, "open") from error
+
+
+def _steady(path: Path, where: Path, *, paranoid: bool) -> Rdict:
+    """Open read-only, again while a live writer changed its set of files during the opening.
+
+    RocksDB reads the list of tables first and the logs later. If the writer flushes in between, the logs it
+    deletes are missing from what the reader sees, as a hole. Every flush is written to the manifest before a log
+    is deleted, so an unchanged manifest means there is no hole.
+    """
+    for attempt in range(OPEN_ATTEMPTS):
+        before = _manifest(path)
+        try:
+            database = _database(path, where, AccessType.read_only(False), read_only=True, paranoid=paranoid)
+        except IntegrityError:
+            if _manifest(path) == before:
+                raise
+        else:
+            if _manifest(path) == before:
+                return database
+            database.close()
+        time.sleep(0.002 * (attempt + 1))
+    raise StorageError(f"{path}: the writer changed its files during each of {OPEN_ATTEMPTS} attempts to read them")
+
+
+def _manifest(path: Path) -> tuple[bytes, int]:
+    try:
+        current = (path / "CURRENT").read_bytes()
+        return current, (path / current.decode().strip()).stat().st_size
+    except (OSError, ValueError):
+        return b"", 0
+
+
+def _shadow_of(path: Path) -> Path:
+    """A folder of links to the database's files, for one that lacks the binding's own file.
+
+    The binding writes that file where it is missing, even when it opens read-only.
+    """
+    shadow = Path(tempfile.mkdtemp(prefix="droveway-"))
+    for name in path.iterdir():
+        (shadow / name.name).symlink_to(name.resolve())
+    (shadow / CONFIG_NAME).write_text(CONFIG_TEXT)
+    return shadow
+
+
+def mapped(error: Exception, path: Path, doing: str) -> StorageError:
+    """The one place where the engine's texts become our errors."""
+    if isinstance(error, StorageError):
+        return error
+    text = str(error)
+    if isinstance(error, rocksdict.DbClosedError):
+        return ClosedError(f"{path}: the ledger is closed")
+    if "lock hold by current process" in text:
+        return LockedError(f"{path}: another writer in this process ({os.getpid()}) holds the ledger", os.getpid())
+    if "LOCK" in text and "Resource temporarily unavailable" in text:
+        pid = _lock_holder(path / "LOCK")
+        who = "another process" if pid is None else f"process {pid}"
+        return LockedError(f"{path}: {who} holds the ledger for writing", pid)
+    if any(word in text for word in _FULL):
+        return StorageFullError(f"{path}: no space left while the ledger was in {doing}: {text}")
+    if any(word in text for word in _READ_ONLY):
+        return ReadOnlyError(f"{path}: can't be written: {text}")
+    if any(word in text for word in _DAMAGED):
+        found = _FILE.search(text)
+        return IntegrityError(f"{path}: damaged, found in {doing}: {text}", file=found.group(1) if found else None)
+    return StorageError(f"{path}: {doing}: {text}")
+
+
+def _lock_holder(lock: Path) -> int | None:
+    """The process that holds the lock, from the kernel.
+
+    Only where another process holds it: closing the descriptor drops every lock this process has on the file.
+    """
+    layout = "hhqqi4x"
+    with contextlib.suppress(OSError), lock.open("rb") as file:
+        asked = struct.pack(layout, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = struct.unpack(layout, fcntl.fcntl(file.fileno(), fcntl.F_GETLK, asked))
+        return pid if kind != fcntl.F_UNLCK and pid > 0 else None
+    return None
