@@ -69,6 +69,7 @@ void sum_columns(Matrix<T> x, VectorOut<T> out, void (*TensorTable::*kernel)(con
   require_aligned(x, "x");
   require_aligned(out, "out");
   if (out.shape(0) != x.shape(1)) throw nb::value_error("sum_columns: out must have one value for each column of x");
+  if (out.size() == 0) return;
   if ((x.shape(1) > 1 && x.stride(1) != 1) || (out.shape(0) > 1 && out.stride(0) != 1))
     throw nb::value_error("sum_columns: a row of x, and out, must be contiguous");
   call_kernel([&] { (kernels().*kernel)(x.data(), x.stride(0), x.shape(0), x.shape(1), out.data()); });
@@ -82,6 +83,7 @@ void matmul(Matrix<T> a, Matrix<T> b, MatrixOut<T> out, size_t (*TensorTable::*w
   require_aligned(out, "out");
   if (a.shape(1) != b.shape(0) || out.shape(0) != a.shape(0) || out.shape(1) != b.shape(1))
     throw nb::value_error("matmul: shapes of a [m, k], b [k, n] and out [m, n] must agree");
+  if (out.size() == 0) return;
   if (out.shape(1) > 1 && out.stride(1) != 1) throw nb::value_error("matmul: a row of out must be contiguous");
   droveway::Matmul<T> product{a.shape(0), b.shape(1), a.shape(1),   a.data(),   a.stride(0),  a.stride(1),
                               b.data(),   b.stride(0), b.stride(1), out.data(), out.stride(0)};

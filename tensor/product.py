@@ -1,0 +1,57 @@
+"""The matrix product with one chain of fused multiply-adds per element, in blocks of 256 along k.
+
+Row r of the product depends on row r of the left factor and on the right factor, nothing else: alone or in a batch, the
+bits are the same. The readable twin is `tensor/product_ref.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensor import _kernels, product_ref
+from tensor._dispatch import REFERENCE, Array, as_floats, checked_out, describe, writable_in_place
+from tensor.errors import DtypeError, ShapeError
+
+__all__ = ["matmul"]
+
+_MATMUL = {"float32": _kernels.matmul_f32, "float64": _kernels.matmul_f64}
+
+
+def matmul(a: object, b: object, out: object = None) -> NDArray[Any]:
+    """The product of two matrices.
+
+    a: [m, k], b: [k, n], both float32 or both float64, any strides; out: [m, n] of that type, which may overlap a and b.
+    Returns out, or a new array. For k = 0 every element is +0; NaN is canonical.
+    Raises DtypeError, ShapeError, ReadOnlyError, MemoryError.
+
+    >>> matmul(np.float32([[1, 2]]), np.float32([[3], [4]]))
+    array([[11.]], dtype=float32)
+    """
+    left, right = as_floats(a, "matmul", "a"), as_floats(b, "matmul", "b")
+    if left.dtype != right.dtype:
+        raise DtypeError(f"matmul: a and b must have one type, got a = {describe(left)} and b = {describe(right)}")
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
+        raise ShapeError(
+            f"matmul: a must be [m, k] and b [k, n], got a = {describe(left)} and b = {describe(right)}"
+        )
+    shape = (left.shape[0], right.shape[1])
+    if out is None:
+        result = np.empty(shape, left.dtype)
+        _multiply(left, right, result)
+        return result
+    target = checked_out(out, shape, left.dtype, "matmul")
+    result = target if writable_in_place(target, left, right) else np.empty(shape, left.dtype)
+    _multiply(left, right, result)
+    if result is not target:
+        target[...] = result
+    return target
+
+
+def _multiply(a: Array, b: Array, out: Array) -> None:
+    if REFERENCE:
+        out[...] = product_ref.matmul(a, b)
+    else:
+        _MATMUL[a.dtype.name](a, b, out)

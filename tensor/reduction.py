@@ -1,0 +1,95 @@
+"""Sums and dot products in one fixed order, whatever the strides, the threads and the machine.
+
+Values are cut into blocks of 4096; in a block, value i goes to accumulator (i div 16) mod 4, lane i mod 16; block values
+join in a tree (specification: docs/determinism.md). The readable twin is `tensor/reduction_ref.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensor import _kernels, reduction_ref
+from tensor._dispatch import REFERENCE, Array, as_floats, checked_out, describe, writable_in_place
+from tensor.errors import DtypeError, ShapeError
+
+__all__ = ["dot", "sum"]
+
+_SUM = {"float32": _kernels.sum_f32, "float64": _kernels.sum_f64}
+_SUM_COLUMNS = {"float32": _kernels.sum_columns_f32, "float64": _kernels.sum_columns_f64}
+_DOT = {"float32": _kernels.dot_f32, "float64": _kernels.dot_f64}
+
+
+def sum(x: object, axis: int | None = None, out: object = None) -> NDArray[Any] | np.floating[Any]:
+    """Sum of all elements of `x` (row-major), or along one axis.
+
+    x: float32 or float64, any shape and strides, array, buffer or DLPack object. out: only with `axis`; may overlap x.
+    Returns a scalar of x's type, or an array without the axis. The sum of nothing is +0; NaN is canonical.
+    Raises DtypeError, ShapeError, ReadOnlyError.
+
+    >>> sum(np.float32([1, 2, 3]))
+    np.float32(6.0)
+    >>> sum(np.float32([[1, 2], [3, 4]]), axis=0)
+    array([4., 6.], dtype=float32)
+    """
+    array = as_floats(x, "sum", "x")
+    if axis is None:
+        if out is not None:
+            raise ShapeError("sum: out needs an axis, because the sum of all elements is a scalar")
+        return array.dtype.type(_sum_vector(array.reshape(-1) if array.ndim != 1 else array))
+    if not -array.ndim <= axis < array.ndim:
+        raise ShapeError(f"sum: axis must be from {-array.ndim} to {array.ndim - 1} for x = {describe(array)}, got {axis}")
+    axis %= array.ndim
+    shape = array.shape[:axis] + array.shape[axis + 1 :]
+    if out is None:
+        result = np.empty(shape, array.dtype)
+        _sum_axis(array, axis, result)
+        return result
+    target = checked_out(out, shape, array.dtype, "sum")
+    result = target if writable_in_place(target, array) else np.empty(shape, array.dtype)
+    _sum_axis(array, axis, result)
+    if result is not target:
+        target[...] = result
+    return target
+
+
+def dot(x: object, y: object) -> np.floating[Any]:
+    """Sum of x[i]·y[i], every product fused into its accumulator.
+
+    x, y: float32[n] or float64[n], both of one type, any stride. Returns a scalar of that type; +0 for n = 0.
+    Raises DtypeError, ShapeError.
+
+    >>> dot(np.float32([1, 2, 3]), np.float32([4, 5, 6]))
+    np.float32(32.0)
+    """
+    a, b = as_floats(x, "dot", "x"), as_floats(y, "dot", "y")
+    if a.ndim != 1 or a.shape != b.shape:
+        raise ShapeError(f"dot: x and y must be vectors of one length, got x = {describe(a)} and y = {describe(b)}")
+    if a.dtype != b.dtype:
+        raise DtypeError(f"dot: x and y must have one type, got x = {describe(a)} and y = {describe(b)}")
+    kernel = reduction_ref.dot if REFERENCE else _DOT[a.dtype.name]
+    scalar: np.floating[Any] = a.dtype.type(kernel(a, b))
+    return scalar
+
+
+def _sum_vector(x: Array) -> Any:
+    return reduction_ref.sum(x) if REFERENCE else _SUM[x.dtype.name](x)
+
+
+def _sum_axis(x: Array, axis: int, out: Array) -> None:
+    """out[outer, inner] = sum over the middle of x[outer, axis, inner]; out is C-contiguous."""
+    outer = math.prod(x.shape[:axis])
+    inner = math.prod(x.shape[axis + 1 :])
+    n = x.shape[axis]
+    folded, flat = x.reshape(outer, n, inner), out.reshape(outer, inner)
+    # One kernel call for each outer index when a row of `inner` is contiguous, one vector sum for each result otherwise.
+    row_contiguous = inner > 1 and folded.strides[2] == folded.itemsize
+    for o in range(outer):
+        if row_contiguous and not REFERENCE:
+            _SUM_COLUMNS[x.dtype.name](folded[o], flat[o])
+        else:
+            for i in range(inner):
+                flat[o, i] = _sum_vector(folded[o, :, i])
