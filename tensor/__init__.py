@@ -21,7 +21,16 @@ _PUBLIC = {
     "reduction": "tensor.reduction",
 }
 
-__all__ = sorted([*_PUBLIC, "build_info"])
+__all__ = [
+    "BudgetExceeded",
+    "DtypeError",
+    "ReadOnlyError",
+    "ShapeError",
+    "TensorError",
+    "build_info",
+    "product",
+    "reduction",
+]
 
 
 def build_info() -> dict[str, object]:

@@ -27,7 +27,7 @@ def describe(x: Array) -> str:
 
 
 def as_array(x: object, function: str, name: str) -> Array:
-    """A numpy view of an array, a buffer or a DLPack object; raises DtypeError, naming the argument, for anything else."""
+    """A numpy view of an array, a buffer or a DLPack object; DtypeError, naming the argument, for anything else."""
     if isinstance(x, np.ndarray):
         return x
     if hasattr(x, "__dlpack__"):
@@ -80,6 +80,4 @@ def checked_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], funct
 
 def writable_in_place(out: Array, *inputs: Array) -> bool:
     """Whether a kernel may write C-contiguous results straight into `out` while it reads the inputs."""
-    return bool(
-        out.flags.c_contiguous and out.flags.aligned and not any(np.may_share_memory(out, x) for x in inputs)
-    )
+    return bool(out.flags.c_contiguous and out.flags.aligned and not any(np.may_share_memory(out, x) for x in inputs))

@@ -1,10 +1,10 @@
 """Errors of tensor.
 
-    TensorError
-    ├── DtypeError        (TypeError)    an element type the function does not compute with
-    ├── ShapeError        (ValueError)   shapes that do not fit together
-    ├── ReadOnlyError     (TypeError)    an output that cannot be written
-    └── BudgetExceeded    (MemoryError)  a buffer that does not fit into the memory budget
+TensorError
+├── DtypeError        (TypeError)    an element type the function does not compute with
+├── ShapeError        (ValueError)   shapes that do not fit together
+├── ReadOnlyError     (TypeError)    an output that cannot be written
+└── BudgetExceeded    (MemoryError)  a buffer that does not fit into the memory budget
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ReadOnlyError(TensorError, TypeError):
     """An output buffer cannot be written."""
 
 
-class BudgetExceeded(TensorError, MemoryError):
+class BudgetExceeded(TensorError, MemoryError):  # noqa: N818 (the name that DESIGN.md promises)
     """A buffer does not fit into the memory budget; nothing was allocated.
 
     Attributes, in bytes: `requested`, `in_use`, `limit`, and `largest_live`, the largest buffer that is live.

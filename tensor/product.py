@@ -23,7 +23,7 @@ _MATMUL = {"float32": _kernels.matmul_f32, "float64": _kernels.matmul_f64}
 def matmul(a: object, b: object, out: object = None) -> NDArray[Any]:
     """The product of two matrices.
 
-    a: [m, k], b: [k, n], both float32 or both float64, any strides; out: [m, n] of that type, which may overlap a and b.
+    a: [m, k], b: [k, n], both float32 or both float64, any strides; out: [m, n] of that type, may overlap a and b.
     Returns out, or a new array. For k = 0 every element is +0; NaN is canonical.
     Raises DtypeError, ShapeError, ReadOnlyError, MemoryError.
 
@@ -34,9 +34,7 @@ def matmul(a: object, b: object, out: object = None) -> NDArray[Any]:
     if left.dtype != right.dtype:
         raise DtypeError(f"matmul: a and b must have one type, got a = {describe(left)} and b = {describe(right)}")
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
-        raise ShapeError(
-            f"matmul: a must be [m, k] and b [k, n], got a = {describe(left)} and b = {describe(right)}"
-        )
+        raise ShapeError(f"matmul: a must be [m, k] and b [k, n], got a = {describe(left)} and b = {describe(right)}")
     shape = (left.shape[0], right.shape[1])
     if out is None:
         result = np.empty(shape, left.dtype)

@@ -1,7 +1,7 @@
 """Sums and dot products in one fixed order, whatever the strides, the threads and the machine.
 
-Values are cut into blocks of 4096; in a block, value i goes to accumulator (i div 16) mod 4, lane i mod 16; block values
-join in a tree (specification: docs/determinism.md). The readable twin is `tensor/reduction_ref.py`.
+Values are cut into blocks of 4096; in a block, value i goes to accumulator (i div 16) mod 4, lane i mod 16; block
+values join in a tree. The readable twin, `tensor/reduction_ref.py`, is the definition.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ def sum(x: object, axis: int | None = None, out: object = None) -> NDArray[Any] 
     if axis is None:
         if out is not None:
             raise ShapeError("sum: out needs an axis, because the sum of all elements is a scalar")
-        return array.dtype.type(_sum_vector(array.reshape(-1) if array.ndim != 1 else array))
+        scalar: np.floating[Any] = array.dtype.type(_sum_vector(array if array.ndim == 1 else array.reshape(-1)))
+        return scalar
     if not -array.ndim <= axis < array.ndim:
-        raise ShapeError(f"sum: axis must be from {-array.ndim} to {array.ndim - 1} for x = {describe(array)}, got {axis}")
+        raise ShapeError(
+            f"sum: axis must be from {-array.ndim} to {array.ndim - 1} for x = {describe(array)}, got {axis}"
+        )
     axis %= array.ndim
     shape = array.shape[:axis] + array.shape[axis + 1 :]
     if out is None:
@@ -85,7 +88,7 @@ def _sum_axis(x: Array, axis: int, out: Array) -> None:
     inner = math.prod(x.shape[axis + 1 :])
     n = x.shape[axis]
     folded, flat = x.reshape(outer, n, inner), out.reshape(outer, inner)
-    # One kernel call for each outer index when a row of `inner` is contiguous, one vector sum for each result otherwise.
+    # Rows of `inner` that are contiguous go to one kernel call; else every result is a vector sum of its own.
     row_contiguous = inner > 1 and folded.strides[2] == folded.itemsize
     for o in range(outer):
         if row_contiguous and not REFERENCE:

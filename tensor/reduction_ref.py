@@ -92,4 +92,4 @@ def _tree(values: list[np.floating[Any]], dtype: np.dtype[Any]) -> np.floating[A
         return dtype.type(0)  # type: ignore[no-any-return]
     with np.errstate(all="ignore"):
         value = total(0, len(values))
-    return dtype.type(np.nan) if np.isnan(value) else value  # type: ignore[no-any-return]
+    return dtype.type(np.nan) if np.isnan(value) else value
