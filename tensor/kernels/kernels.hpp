@@ -19,4 +19,20 @@ size_t matmul_workspace_f64(size_t m, size_t n, size_t k);
 void matmul_f32(const droveway::Matmul<float>& product, void* workspace);
 void matmul_f64(const droveway::Matmul<double>& product, void* workspace);
 
+void exp_f32(const float* x, float* out, size_t n);
+void log_f32(const float* x, float* out, size_t n);
+void sin_f32(const float* x, float* out, size_t n);
+void cos_f32(const float* x, float* out, size_t n);
+void tanh_f32(const float* x, float* out, size_t n);
+void erf_f32(const float* x, float* out, size_t n);
+void sqrt_f32(const float* x, float* out, size_t n);
+void pow_f32(const float* x, const float* y, size_t y_step, float* out, size_t n);
+void exp_f64(const double* x, double* out, size_t n);
+void log_f64(const double* x, double* out, size_t n);
+void sqrt_f64(const double* x, double* out, size_t n);
+
+void philox_words(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, uint32_t* out, size_t n);
+void philox_uniform_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
+void philox_normal_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
+
 }  // namespace DW_ISA

@@ -128,6 +128,58 @@ void bind_product(nb::module_& m) {
       }, "m"_a, "n"_a, "k"_a, "f64"_a, "Bytes a product packs its factors into.");
 }
 
+template <class T> using Flat = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T> using FlatOut = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+void bind_unary(nb::module_& m, const char* name, void (*TensorTable::*kernel)(const T*, T*, size_t)) {
+  m.def(name, [kernel](Flat<T> x, FlatOut<T> out) {
+        require_aligned(x, "x");
+        require_aligned(out, "out");
+        if (x.shape(0) != out.shape(0)) throw nb::value_error("x and out must have the same length");
+        call_kernel([&] { (kernels().*kernel)(x.data(), out.data(), x.shape(0)); });
+      }, "x"_a.noconvert(), "out"_a.noconvert());
+}
+
+void bind_elementary(nb::module_& m) {
+  bind_unary(m, "exp_f32", &TensorTable::exp_f32);
+  bind_unary(m, "log_f32", &TensorTable::log_f32);
+  bind_unary(m, "sin_f32", &TensorTable::sin_f32);
+  bind_unary(m, "cos_f32", &TensorTable::cos_f32);
+  bind_unary(m, "tanh_f32", &TensorTable::tanh_f32);
+  bind_unary(m, "erf_f32", &TensorTable::erf_f32);
+  bind_unary(m, "sqrt_f32", &TensorTable::sqrt_f32);
+  bind_unary(m, "exp_f64", &TensorTable::exp_f64);
+  bind_unary(m, "log_f64", &TensorTable::log_f64);
+  bind_unary(m, "sqrt_f64", &TensorTable::sqrt_f64);
+  m.def("pow_f32", [](Flat<float> x, Flat<float> y, FlatOut<float> out) {
+        require_aligned(x, "x");
+        require_aligned(y, "y");
+        require_aligned(out, "out");
+        const size_t n = x.shape(0);
+        if (out.shape(0) != n || (y.shape(0) != n && y.shape(0) != 1))
+          throw nb::value_error("pow: out must be as long as x, and y as long as x or 1");
+        call_kernel([&] { kernels().pow_f32(x.data(), y.data(), y.shape(0) == n ? 1 : 0, out.data(), n); });
+      }, "x"_a.noconvert(), "y"_a.noconvert(), "out"_a.noconvert());
+}
+
+void bind_random(nb::module_& m) {
+  m.def("philox_words", [](uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, FlatOut<uint32_t> out) {
+        require_aligned(out, "out");
+        if (skip > 3) throw nb::value_error("philox_words: skip must be below 4");
+        call_kernel([&] { kernels().philox_words(key, counter, c2, c3, skip, out.data(), out.shape(0)); });
+      }, "key"_a, "counter"_a, "c2"_a, "c3"_a, "skip"_a, "out"_a.noconvert());
+  const auto draw = [&m](const char* name, void (*TensorTable::*kernel)(uint64_t, uint64_t, size_t, float*, size_t)) {
+    m.def(name, [kernel](uint64_t key, uint64_t counter, size_t skip, FlatOut<float> out) {
+          require_aligned(out, "out");
+          if (skip > 3) throw nb::value_error("philox: skip must be below 4");
+          call_kernel([&] { (kernels().*kernel)(key, counter, skip, out.data(), out.shape(0)); });
+        }, "key"_a, "counter"_a, "skip"_a, "out"_a.noconvert());
+  };
+  draw("philox_uniform_f32", &TensorTable::philox_uniform_f32);
+  draw("philox_normal_f32", &TensorTable::philox_normal_f32);
+}
+
 nb::dict self_test(const std::string& isa) {
   const TensorTable* t = nullptr;
   for (Isa level : {Isa::v3, Isa::v4, Isa::neon})
@@ -167,4 +219,6 @@ NB_MODULE(_kernels, m) {
   bind_runtime(m);
   bind_reductions(m);
   bind_product(m);
+  bind_elementary(m);
+  bind_random(m);
 }

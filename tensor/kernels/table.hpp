@@ -35,6 +35,24 @@ struct TensorTable {
   size_t (*matmul_workspace_f64)(size_t m, size_t n, size_t k);
   void (*matmul_f32)(const Matmul<float>& product, void* workspace);
   void (*matmul_f64)(const Matmul<double>& product, void* workspace);
+  // out[i] = f(x[i]), contiguous. out may be x itself; another overlap is not allowed.
+  void (*exp_f32)(const float* x, float* out, size_t n);
+  void (*log_f32)(const float* x, float* out, size_t n);
+  void (*sin_f32)(const float* x, float* out, size_t n);
+  void (*cos_f32)(const float* x, float* out, size_t n);
+  void (*tanh_f32)(const float* x, float* out, size_t n);
+  void (*erf_f32)(const float* x, float* out, size_t n);
+  void (*sqrt_f32)(const float* x, float* out, size_t n);
+  void (*exp_f64)(const double* x, double* out, size_t n);
+  void (*log_f64)(const double* x, double* out, size_t n);
+  void (*sqrt_f64)(const double* x, double* out, size_t n);
+  // out[i] = x[i] to the power y[i * y_step]; y_step is 1, or 0 for one exponent.
+  void (*pow_f32)(const float* x, const float* y, size_t y_step, float* out, size_t n);
+  // Philox4x32-10: out[j] = word (skip + j) mod 4 at counter (lo, hi, c2, c3) of counter + (skip + j) div 4; skip < 4.
+  void (*philox_words)(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, uint32_t* out, size_t n);
+  // The same words, with c2 = c3 = 0, as uniform numbers in [0, 1) and as normal ones.
+  void (*philox_uniform_f32)(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
+  void (*philox_normal_f32)(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
 };
 
 void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context);
