@@ -1,1 +1,194 @@
-"""x"""
+"""Deterministic coordination of fleets: agents, zones, obstacles and influence fields in, decision frames out."""
+
+try:
+    from coord import backend as _backend
+except ImportError as error:
+    if error.name == "coord._kernels" or "_kernels" in str(error).split("'")[1:2]:
+        raise ImportError(
+            "this is the source folder of droveway's package 'coord', which has no built '_kernels': "
+            "leave the folder, or run: pip install -e ."
+        ) from None
+    raise
+
+from coord.candidate import (
+    CandidateFacts,
+    CandidateScore,
+    candidate_facts,
+    candidate_status,
+    score_candidate,
+    travel_time,
+)
+from coord.cell import (
+    COORD_CELL_KEY_BYTES,
+    COORD_CELL_NEIGHBOR_COUNT,
+    CoordCell,
+    cell_from_units,
+    coord_cell_equal,
+    coord_cell_neighbor,
+    decode_coord_cell_key,
+    encode_coord_cell_key,
+    write_coord_cell_neighbors,
+)
+from coord.decisions import (
+    DecisionLedger,
+    decision_ledger_assignment_rate,
+    decision_ledger_conflict_rate,
+    decision_ledger_rejected_rate,
+    decision_ledger_rows_per_frame,
+    decision_ledger_stale_agent_rate,
+    decision_ledger_tick_span,
+    decision_ledger_total_rows,
+)
+from coord.digest import input_digest
+from coord.errors import BadInput, CellError, CoordError, FrameError, PlannerError
+from coord.explain import Explanation, Option, UnknownIdError, explain
+from coord.field import field_at, field_points, field_raster, gaussian_at
+from coord.frame import (
+    DECISION_FRAME_BYTES,
+    DecisionFrame,
+    decision_frame_total_rows,
+    decode_frame_event,
+    encode_frame_event,
+)
+from coord.geometry import distance, distance_sq
+from coord.grid import Grid
+from coord.health import CoordHealth, coord_health
+from coord.plan import Plan, plan, plan_greedy, plan_swap
+from coord.readiness import (
+    AgentReadiness,
+    ZoneReadiness,
+    agent_can_travel,
+    agent_clock_ahead,
+    agent_memory_remaining_ticks,
+    agent_memory_valid,
+    agent_readiness,
+    agent_stale_ticks,
+    zone_blocked,
+    zone_idle_ticks,
+    zone_readiness,
+)
+from coord.records import (
+    AGENT_DTYPE,
+    CONFIG_DTYPE,
+    COORD_UNREACHABLE_TRAVEL_TIME,
+    KERNEL_DTYPE,
+    NO_ZONE,
+    OBSTACLE_DTYPE,
+    RING_DTYPE,
+    ROW_DTYPE,
+    ZONE_DTYPE,
+    AgentMode,
+    AgentState,
+    GaussianKernel,
+    Obstacle,
+    PlanConfig,
+    WorkZone,
+)
+from coord.rings import Rings
+from coord.status import (
+    Assignment,
+    AssignmentStats,
+    CoordStatus,
+    assignment_conflict,
+    assignment_ok,
+    assignment_rejected,
+    count_assignments_by_status,
+    empty_assignment_stats,
+    find_assignment_by_agent,
+    find_assignment_by_zone,
+)
+from coord.wgs84 import enu_to_wgs84, wgs84_to_enu
+
+
+__all__ = [
+    "AGENT_DTYPE",
+    "CONFIG_DTYPE",
+    "COORD_CELL_KEY_BYTES",
+    "COORD_CELL_NEIGHBOR_COUNT",
+    "COORD_UNREACHABLE_TRAVEL_TIME",
+    "DECISION_FRAME_BYTES",
+    "KERNEL_DTYPE",
+    "NO_ZONE",
+    "OBSTACLE_DTYPE",
+    "RING_DTYPE",
+    "ROW_DTYPE",
+    "ZONE_DTYPE",
+    "AgentMode",
+    "AgentReadiness",
+    "AgentState",
+    "Assignment",
+    "AssignmentStats",
+    "BadInput",
+    "CandidateFacts",
+    "CandidateScore",
+    "CellError",
+    "CoordCell",
+    "CoordError",
+    "CoordHealth",
+    "CoordStatus",
+    "DecisionFrame",
+    "DecisionLedger",
+    "Explanation",
+    "FrameError",
+    "GaussianKernel",
+    "Grid",
+    "Obstacle",
+    "Option",
+    "Plan",
+    "PlanConfig",
+    "PlannerError",
+    "Rings",
+    "UnknownIdError",
+    "WorkZone",
+    "ZoneReadiness",
+    "agent_can_travel",
+    "agent_clock_ahead",
+    "agent_memory_remaining_ticks",
+    "agent_memory_valid",
+    "agent_readiness",
+    "agent_stale_ticks",
+    "assignment_conflict",
+    "assignment_ok",
+    "assignment_rejected",
+    "candidate_facts",
+    "candidate_status",
+    "cell_from_units",
+    "coord_cell_equal",
+    "coord_cell_neighbor",
+    "coord_health",
+    "count_assignments_by_status",
+    "decision_frame_total_rows",
+    "decision_ledger_assignment_rate",
+    "decision_ledger_conflict_rate",
+    "decision_ledger_rejected_rate",
+    "decision_ledger_rows_per_frame",
+    "decision_ledger_stale_agent_rate",
+    "decision_ledger_tick_span",
+    "decision_ledger_total_rows",
+    "decode_coord_cell_key",
+    "decode_frame_event",
+    "distance",
+    "distance_sq",
+    "empty_assignment_stats",
+    "encode_coord_cell_key",
+    "encode_frame_event",
+    "enu_to_wgs84",
+    "explain",
+    "field_at",
+    "field_points",
+    "field_raster",
+    "find_assignment_by_agent",
+    "find_assignment_by_zone",
+    "gaussian_at",
+    "input_digest",
+    "plan",
+    "plan_greedy",
+    "plan_swap",
+    "score_candidate",
+    "travel_time",
+    "wgs84_to_enu",
+    "write_coord_cell_neighbors",
+    "zone_blocked",
+    "zone_idle_ticks",
+    "zone_readiness",
+]

@@ -1,0 +1,330 @@
+"""explain: why an agent has its zone and no other, or why a zone went to its agent; with what would have to change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coord.candidate import CandidateFacts, CandidateScore, candidate_status, score_candidate
+from coord.errors import CoordError
+from coord.grid import Grid
+from coord.obstacle_ref import blocked_points, blocked_segments
+from coord.plan_ref import Pairs, pairs
+from coord.problem import NONE, Problem, Zones
+from coord.readiness import AgentReadiness, ZoneReadiness
+from coord.records import (
+    COORD_UNREACHABLE_TRAVEL_TIME,
+    AgentState,
+    GaussianKernel,
+    Obstacle,
+    PlanConfig,
+    Records,
+    WorkZone,
+)
+from coord.rings import Rings
+from coord.situation import Situation, situation
+from coord.status import Assignment, CoordStatus
+
+
+class UnknownIdError(CoordError, KeyError):
+    """explain was asked about an agent or a zone that the inputs do not hold."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One agent and one zone: terms, score, the first failing test, who has the zone, and what would change it.
+
+    `winning_change` is the smallest increase of `score.score_i32` with which this pair would be in the plan, all other
+    scores unchanged: 0 for a pair that is, None where a test fails whatever the score. Exact for greedy; for swap it is
+    the least that wins the pair's own swap test, or greedy's order, against the plan as it stands (docs/planning.md).
+    """
+
+    agent: int
+    zone: int
+    status: CoordStatus
+    score: CandidateScore
+    travel: int
+    winner: int | None
+    winner_score: int | None
+    winning_change: int | None
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One agent against all zones, or one zone against all agents, best options first; `row` is the plan's row."""
+
+    now_tick: int
+    agent: int | None
+    zone: int | None
+    readiness: str
+    row: Assignment | None
+    options: tuple[Option, ...]
+
+    def option(self, *, agent: int | None = None, zone: int | None = None) -> Option:
+        """The option with that other side; UnknownIdError if there is none."""
+        for option in self.options:
+            if agent in (None, option.agent) and zone in (None, option.zone):
+                return option
+        raise UnknownIdError(f"explain: no option with agent {agent} and zone {zone}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, statuses by lower-case name."""
+        out = asdict(self)
+        if self.row is not None:
+            out["row"]["status"] = self.row.status.name.lower()
+        for option, plain in zip(self.options, out["options"], strict=True):
+            plain["status"] = option.status.name.lower()
+            plain["changes"] = list(option.changes)
+        out["options"] = list(out["options"])
+        return out
+
+    def to_json(self) -> str:
+        """One line of JSON; floats are the float32 values, written in full."""
+        return json.dumps(self.to_dict(), allow_nan=True)
+
+
+def explain(
+    agents: Records | Iterable[AgentState],
+    zones: Records | Iterable[WorkZone],
+    obstacles: Records | Iterable[Obstacle],
+    kernels: Records | Iterable[GaussianKernel],
+    config: Records | PlanConfig,
+    *,
+    now_tick: int,
+    rings: Rings | None = None,
+    grid: Grid | None = None,
+    agent: int | None = None,
+    zone: int | None = None,
+    rows: Records | None = None,
+) -> Explanation:
+    """Explain the plan of these inputs for one agent id, or one zone id, or (both) one pair.
+
+    `rows` are the plan's rows where they are at hand (a ledger's); without them the plan is made again. Raises
+    UnknownIdError for an id that the inputs do not hold, and what `plan` raises.
+
+    >>> told = explain([AgentState(id=7, speed=1.5)], [WorkZone(id=3, x=3, y=4, need_caps=2)], [], [], PlanConfig(),
+    ...                now_tick=0, agent=7)
+    >>> told.options[0].status.name, told.options[0].changes
+    ('MISSING_CAPABILITY', ('agent 7 needs capability bits 0x2 besides 0x0',))
+    """
+    if rows is None:
+        from coord.plan import plan  # plan imports this module
+
+        made = plan(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
+        return explain_situation(made.situation, made.rows, agent=agent, zone=zone)
+    seen = situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
+    return explain_situation(seen, rows, agent=agent, zone=zone)
+
+
+def explain_situation(
+    seen: Situation, rows: Records, *, agent: int | None = None, zone: int | None = None
+) -> Explanation:
+    """As `explain`, on a situation and the rows of its plan."""
+    if agent is None and zone is None:
+        raise ValueError("explain: name an agent, a zone, or both")
+    a = None if agent is None else _find(seen.agents, agent, "agent")
+    z = None if zone is None else _find(seen.zones, zone, "zone")
+    whole = _Whole(seen, rows)
+    which_agents = range(len(seen.agents)) if a is None else [a]
+    which_zones = None if z is None else [z]
+    options = [option for i in which_agents for option in whole.options(i, which_zones)]
+    options.sort(key=lambda o: (o.status not in (0, 7), -o.score.score_i32, o.travel, o.zone, o.agent))
+    served = rows[rows["queue_index"] == 0]
+    found = served[served["agent"] == agent] if a is not None else served[served["zone"] == (zone or 0)]
+    if a is not None:
+        readiness = AgentReadiness(int(seen.readiness[a])).name.lower()
+    else:
+        readiness = (ZoneReadiness.BLOCKED if seen.blocked[z] else ZoneReadiness.READY).name.lower()
+    return Explanation(
+        now_tick=seen.now_tick,
+        agent=agent,
+        zone=zone,
+        readiness=readiness,
+        row=Assignment.from_record(found[0]) if len(found) else None,
+        options=tuple(options),
+    )
+
+
+def _find(records: Records, wanted: int, table: str) -> int:
+    at = int(np.searchsorted(records["id"], wanted)) if 0 <= wanted <= 0xFFFFFFFF else len(records)
+    if at == len(records) or int(records["id"][at]) != wanted:
+        raise UnknownIdError(f"explain: {table} {wanted} is not among the {len(records)} {table}s of this tick")
+    return at
+
+
+class _Whole:
+    """The situation with every zone offered, so that withheld ones are explained too."""
+
+    def __init__(self, seen: Situation, rows: Records) -> None:
+        self.seen = seen
+        self.config = PlanConfig.from_record(seen.config[0])
+        zones = seen.zones
+        x, y = np.ascontiguousarray(zones["x"]), np.ascontiguousarray(zones["y"])
+        component = np.zeros(len(zones), np.uint32) if seen.grid is None else seen.grid.component_of(x, y)
+        self.zones = Zones(
+            x=x, y=y, z=np.ascontiguousarray(zones["z"]), radius=np.ascontiguousarray(zones["radius"]), base=seen.base,
+            cost=np.ascontiguousarray(zones["energy_cost"]), need=np.ascontiguousarray(zones["need_caps"]),
+            component=component, blocked=seen.blocked.astype(np.uint8),
+        )  # fmt: skip
+        current = np.full(len(seen.agents), NONE, np.int32)
+        if len(zones):
+            at = np.minimum(np.searchsorted(zones["id"], seen.agents["zone"]), len(zones) - 1)
+            current = np.where(zones["id"][at] == seen.agents["zone"], at, NONE).astype(np.int32)
+        self.facts = replace(seen.facts, current=current)
+        self.problem = replace(seen.problem, zones=self.zones)
+        served = rows[(rows["queue_index"] == 0) & (rows["status"] == 0)]
+        self.zone_of = np.full(len(seen.agents), NONE, np.int64)
+        self.zone_of[np.searchsorted(seen.agents["id"], served["agent"])] = np.searchsorted(zones["id"], served["zone"])
+        self.holder = np.full(len(zones), NONE, np.int64)
+        has = np.flatnonzero(self.zone_of != NONE)
+        self.holder[self.zone_of[has]] = has
+        self.cache: dict[int, Pairs] = {}
+
+    def one(self, a: int, z: int) -> Pairs:
+        """Agent a against zone z alone."""
+        zones = Zones(**{name: getattr(self.zones, name)[z : z + 1] for name in Zones.__dataclass_fields__})
+        agents = self.facts.take(np.array([a]))
+        here = np.where(agents.current == z, 0, NONE).astype(np.int32)
+        problem: Problem = replace(self.problem, zones=zones)
+        return pairs(problem, replace(agents, current=here), 0)
+
+    def options(self, a: int, which: list[int] | None) -> list[Option]:
+        """The options of agent a with all zones, or with some."""
+        if which is None:
+            all_pairs = pairs(self.problem, self.facts, a)
+            return [self._option(a, z, all_pairs, z) for z in range(len(self.zones))]
+        return [self._option(a, z, self.one(a, z), 0) for z in which]
+
+    def _option(self, a: int, z: int, p: Pairs, i: int) -> Option:
+        seen = self.seen
+        agent, zone = seen.agents[a], seen.zones[z]
+        b = int(self.holder[z])
+        facts = CandidateFacts(
+            agent=int(agent["id"]),
+            zone=int(zone["id"]),
+            valid=True,
+            agent_readiness=AgentReadiness(int(seen.readiness[a])),
+            zone_readiness=ZoneReadiness.BLOCKED if seen.blocked[z] else ZoneReadiness.READY,
+            capable=bool(p.capable[i]),
+            charged=bool(p.charged[i]) and seen.readiness[a] != AgentReadiness.LOW_ENERGY,
+            blocked=not bool(p.open[i]),
+            way=not seen.problem.grid or bool(p.near[i]) or int(p.travel[i]) > self.config.max_travel_ticks,
+            taken=b not in (NONE, a),
+            current=int(agent["zone"]) == int(zone["id"]),
+            priority=float(zone["priority"]),
+            idle_ticks=int(seen.idle[z]),
+            idle_norm=float(seen.idle_norm[z]),
+            cover=float(seen.cover[z]),
+            avoid=float(seen.avoid[z]),
+            travel=int(p.travel[i]),
+            travel_max=self.config.max_travel_ticks,
+        )
+        working = b == a and int(seen.held[a]) == z
+        status = CoordStatus.OK if working else candidate_status(facts)
+        score = score_candidate(facts, self.config)
+        assert score.score_i32 == int(p.score[i])
+        winner_score = None if b == NONE else int(self.one(b, z).score[0])
+        return Option(
+            agent=facts.agent,
+            zone=facts.zone,
+            status=status,
+            score=score,
+            travel=facts.travel,
+            winner=None if b == NONE else int(seen.agents["id"][b]),
+            winner_score=winner_score,
+            winning_change=self._winning_change(a, z, b, status, score.score_i32, facts.travel),
+            changes=self._changes(facts, a, z, b),
+        )
+
+    def _winning_change(self, a: int, z: int, b: int, status: CoordStatus, score: int, travel: int) -> int | None:
+        """Integers only; see Option."""
+        if b == a:
+            return 0
+        if status not in (CoordStatus.OK, CoordStatus.CONFLICT):
+            return None
+        if (b != NONE and int(self.seen.held[b]) != NONE) or int(self.seen.held[a]) != NONE:
+            return None
+        own = int(self.zone_of[a])
+        key = (travel, z, a)
+        needed = [score] if own == NONE and b == NONE else []
+        if own != NONE:
+            mine = self.one(a, own)
+            needed.append(int(mine.score[0]) + (key >= (int(mine.travel[0]), own, a)))
+        if b != NONE:
+            theirs = self.one(b, z)
+            needed.append(int(theirs.score[0]) + (key >= (int(theirs.travel[0]), z, b)))
+        least = max(needed)
+        if self.config.planner == 1:
+            if b == NONE and own != NONE:
+                least = int(self.one(a, own).score[0]) + 1
+            elif b != NONE and own != NONE and bool(self.one(b, own).feasible[0]):
+                together = int(self.one(a, own).score[0]) + int(self.one(b, z).score[0])
+                least = min(least, together - int(self.one(b, own).score[0]) + 1)
+        return max(0, least - score)
+
+    def _changes(self, facts: CandidateFacts, a: int, z: int, b: int) -> tuple[str, ...]:
+        seen = self.seen
+        agent, zone = seen.agents[a], seen.zones[z]
+        who = f"agent {facts.agent}"
+        if b == a:
+            return ()
+        out = []
+        if facts.agent_readiness == AgentReadiness.MEMORY_EXPIRED:
+            limit = min(int(agent["memory_ticks"]), self.config.max_stale_ticks)
+            out.append(f"{who} must be seen again: {int(seen.stale[a])} ticks old, at most {limit} allowed")
+        if facts.agent_readiness in (AgentReadiness.BAD_MODE, AgentReadiness.OFFLINE):
+            out.append(f"{who} must leave mode {int(agent['mode'])} for 0, 1 or 2")
+        if int(seen.held[a]) != NONE:
+            out.append(f"{who} must finish its work in zone {int(seen.zones['id'][seen.held[a]])}")
+        if not facts.capable:
+            lacking = int(zone["need_caps"]) & ~int(agent["caps"])
+            out.append(f"{who} needs capability bits {lacking:#x} besides {int(agent['caps']):#x}")
+        if not facts.charged:
+            need = max(self.config.min_energy, float(zone["energy_cost"]))
+            out.append(f"{who} needs energy {need:.9g}, has {float(agent['energy']):.9g}")
+        if facts.blocked:
+            out.append(self._unblock(a, z))
+        if facts.travel == COORD_UNREACHABLE_TRAVEL_TIME:
+            out.append(f"{who} must be able to travel, its speed is {float(agent['speed']):.9g}")
+        elif facts.travel > facts.travel_max:
+            out.append(f"zone {facts.zone} must be within {facts.travel_max} ticks, is {facts.travel} away")
+        if not facts.way:
+            out.append(f"the grid must have a way from {who} to zone {facts.zone}")
+        if facts.taken and int(seen.held[b]) != NONE:
+            out.append(f"agent {int(seen.agents['id'][b])} must finish its work in zone {facts.zone}")
+        elif facts.taken:
+            out.append(f"zone {facts.zone} went to agent {int(seen.agents['id'][b])}: the score must win it")
+        elif not out:
+            out.append(f"zone {facts.zone} is free: the score must exceed that of the agent's own zone")
+        return tuple(out)
+
+    def _unblock(self, a: int, z: int) -> str:
+        seen, shapes = self.seen, self.seen.shapes
+        x, y = self.zones.x[z : z + 1], self.zones.y[z : z + 1]
+        ax, ay = self.facts.x[a : a + 1], self.facts.y[a : a + 1]
+        ids = []
+        for o in range(len(shapes)):
+            one = replace(
+                shapes,
+                **{f: getattr(shapes, f)[o : o + 1] for f in shapes.__dataclass_fields__ if f != "corners"},
+            )
+            near = bool(blocked_points(x, y, one)[0])
+            if self.problem.shapes is not None:
+                near = near or bool(blocked_segments(ax, ay, x, y, one)[0])
+            if near:
+                ids.append(int(seen.obstacles["id"][o]))
+        if ids:
+            names = ", ".join(str(i) for i in ids[:8]) + (", …" if len(ids) > 8 else "")
+            return f"zone {int(seen.zones['id'][z])} or the way to it must be clear of obstacle {names}"
+        return f"zone {int(seen.zones['id'][z])} must lie on a free cell of the grid"
+
+
+__all__ = ["Explanation", "Option", "UnknownIdError", "explain", "explain_situation"]

@@ -1,0 +1,241 @@
+"""plan: from agents, zones, obstacles and kernels to one row an agent, the same bytes everywhere.
+
+The definition of candidates, greedy, swap and statuses is docs/planning.md; coord/plan_ref.py is its twin in numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from coord import backend
+from coord.explain import Explanation, explain_situation
+from coord.frame import (
+    FLAG_CLOCK_AHEAD,
+    FLAG_SCORE_SATURATED,
+    FLAG_WORK_BOUND,
+    DecisionFrame,
+    encode_frame_event,
+    rows_digest,
+)
+from coord.greedy import greedy_assignment
+from coord.grid import Grid
+from coord.health import CoordHealth, coord_health
+from coord.problem import I32, NONE
+from coord.readiness import AgentReadiness, ZoneReadiness
+from coord.records import (
+    COORD_UNREACHABLE_TRAVEL_TIME,
+    CONFIG_DTYPE,
+    NO_ZONE,
+    ROW_DTYPE,
+    AgentState,
+    GaussianKernel,
+    Obstacle,
+    PlanConfig,
+    Records,
+    WorkZone,
+    as_records,
+)
+from coord.rings import Rings
+from coord.situation import Situation, situation
+from coord.status import Assignment, AssignmentStats, CoordStatus
+from coord.swap import swap_assignment
+
+_OWN_FAILURE = np.array(
+    [
+        CoordStatus.IDLE_NO_ZONE,
+        CoordStatus.INVALID_INPUT,
+        CoordStatus.AGENT_NOT_READY,
+        CoordStatus.AGENT_NOT_READY,
+        CoordStatus.STALE_AGENT,
+        CoordStatus.IDLE_NO_ZONE,
+        CoordStatus.LOW_ENERGY,
+    ],
+    np.uint8,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One decision: rows ascending by agent id, and what they add up to.
+
+    `rows` is ROW_DTYPE[n]; `flags` are those of the frame (bit 0 a clock ahead, bit 1 a score saturated, bit 2 a work
+    bound reached); `work` counts swap tests.
+    """
+
+    rows: Records
+    stats: AssignmentStats
+    health: CoordHealth
+    flags: int
+    work: int
+    situation: Situation = field(repr=False)
+    assigned: I32 = field(repr=False)  # zone of each planned agent, as indices of situation.problem
+
+    @property
+    def input_digest(self) -> bytes:
+        """16 bytes that pin the inputs."""
+        return self.situation.input_digest
+
+    @cached_property
+    def assignments(self) -> tuple[Assignment, ...]:
+        """The rows as dataclasses."""
+        return tuple(Assignment.from_record(row) for row in self.rows)
+
+    @cached_property
+    def bound(self) -> int:
+        """An upper bound of score_sum over every assignment of these agents: the sum of the min(n, m) highest of each
+        planned agent's best score, negative ones counted as 0 (prices 0 in the bound of coord.md section 6)."""
+        problem = self.situation.problem
+        best = backend.candidates(problem, 1)
+        scores = np.maximum(best.score[best.count > 0, 0] if best.score.shape[1] else np.zeros(0, np.int32), 0)
+        top = np.sort(scores)[::-1][: len(problem.zones)]
+        return int(top.sum(dtype=np.int64))
+
+    @cached_property
+    def gap(self) -> float:
+        """(bound - score_sum) / max(1, |bound|): the plan is at most this far from the best score_sum."""
+        return (self.bound - self.stats.score_sum) / max(1, abs(self.bound))
+
+    def frame(self, frame_id: int, prev_digest: bytes = bytes(16)) -> DecisionFrame:
+        """The frame of this plan; `prev_digest` is that of the frame before, zeros for frame 0."""
+        config = self.situation.config
+        return DecisionFrame(
+            frame_id=frame_id,
+            tick=self.situation.now_tick,
+            config_hash=PlanConfig.from_record(config[0]).hash(),
+            input_digest=self.input_digest,
+            rows_digest=rows_digest(self.rows),
+            prev_digest=prev_digest,
+            agents=self.stats.agents,
+            zones=self.stats.zones,
+            assigned=self.stats.assigned,
+            rejected=self.stats.rejected,
+            conflicts=self.stats.conflicts,
+            stale_agents=self.stats.stale_agents,
+            blocked_zones=self.stats.blocked_zones,
+            unsafe=self.stats.unsafe,
+            score_sum=self.stats.score_sum,
+            planner=int(config["planner"][0]),
+            health=int(self.health),
+            flags=self.flags,
+        )
+
+    def event(self, frame_id: int, prev_digest: bytes = bytes(16)) -> bytes:
+        """The effect bytes of this plan's `coord.frame` event: the frame, then the rows."""
+        return encode_frame_event(self.frame(frame_id, prev_digest), self.rows)
+
+    def explain(self, agent_id: int) -> Explanation:
+        """Why the agent has its zone and no other."""
+        return explain_situation(self.situation, self.rows, agent=agent_id)
+
+
+def plan(
+    agents: Records | Iterable[AgentState],
+    zones: Records | Iterable[WorkZone],
+    obstacles: Records | Iterable[Obstacle],
+    kernels: Records | Iterable[GaussianKernel],
+    config: Records | PlanConfig,
+    *,
+    now_tick: int,
+    rings: Rings | None = None,
+    grid: Grid | None = None,
+) -> Plan:
+    """Decide which agent serves which zone at `now_tick`, with the planner that the config names.
+
+    Inputs are record arrays (coord.AGENT_DTYPE …) in any row order, or the dataclasses. Positions in metres
+    east-north-up, times in ticks. Source: coord.md sections 3–7; the exact algorithm is docs/planning.md.
+
+    Raises BadInput (table, row, field) for a value that cannot be planned with, PlannerError for a planner this
+    version does not have, TypeError for arrays of another dtype.
+
+    >>> made = plan([AgentState(id=7, speed=1.5)], [WorkZone(id=3, x=3, y=4)], [], [], PlanConfig(), now_tick=0)
+    >>> [(row.agent, row.zone, row.travel) for row in made.assignments]
+    [(7, 3, 4)]
+    """
+    seen = situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
+    planner = int(seen.config["planner"][0])
+    if planner == 0:
+        return _finish(seen, greedy_assignment(seen.problem), 0, False)
+    made = swap_assignment(seen.problem, int(seen.config["k_candidates"][0]), int(seen.config["work_budget"][0]))
+    return _finish(seen, made.assigned, made.tests, made.bound_reached)
+
+
+def plan_greedy(
+    agents: Records | Iterable[AgentState],
+    zones: Records | Iterable[WorkZone],
+    obstacles: Records | Iterable[Obstacle],
+    kernels: Records | Iterable[GaussianKernel],
+    config: Records | PlanConfig,
+    *,
+    now_tick: int,
+    rings: Rings | None = None,
+    grid: Grid | None = None,
+) -> Plan:
+    """`plan` with planner 0, whatever the config says."""
+    return plan(agents, zones, obstacles, kernels, _with_planner(config, 0), now_tick=now_tick, rings=rings, grid=grid)
+
+
+def plan_swap(
+    agents: Records | Iterable[AgentState],
+    zones: Records | Iterable[WorkZone],
+    obstacles: Records | Iterable[Obstacle],
+    kernels: Records | Iterable[GaussianKernel],
+    config: Records | PlanConfig,
+    *,
+    now_tick: int,
+    rings: Rings | None = None,
+    grid: Grid | None = None,
+) -> Plan:
+    """`plan` with planner 1, whatever the config says."""
+    return plan(agents, zones, obstacles, kernels, _with_planner(config, 1), now_tick=now_tick, rings=rings, grid=grid)
+
+
+def _with_planner(config: Records | PlanConfig, planner: int) -> Records | PlanConfig:
+    if isinstance(config, PlanConfig):
+        return replace(config, planner=planner)
+    out = as_records(config, CONFIG_DTYPE, "config").copy()
+    out["planner"] = planner
+    return out
+
+
+def _finish(seen: Situation, assigned: I32, work: int, bound_reached: bool) -> Plan:
+    problem = seen.problem
+    score, travel, saturated = backend.pair_values(problem, assigned)
+    has_zone = assigned != NONE
+    rows = np.zeros(len(seen.agents), ROW_DTYPE)
+    rows["agent"] = seen.agents["id"]
+    rows["mode"] = seen.agents["mode"]
+    rows["stale"] = np.minimum(seen.stale, np.uint64(0xFFFFFFFF))
+    status = _OWN_FAILURE[seen.readiness]
+    zone = seen.held.copy()
+    zone[seen.planned[has_zone]] = seen.offered[assigned[has_zone]]
+    served = zone != NONE
+    status[served] = CoordStatus.OK
+    leftover = np.flatnonzero(~served & ((seen.readiness == 0) | (seen.readiness == AgentReadiness.STOPPED)))
+    if len(leftover) and len(problem.zones):
+        taken = np.zeros(len(problem.zones), np.uint8)
+        taken[assigned[has_zone]] = 1
+        status[leftover] = backend.leftover_status(problem, seen.facts.take(leftover), taken)
+    column = np.zeros(len(rows), np.int32)
+    column[seen.planned] = score
+    ticks = np.where(served, np.uint32(0), np.uint32(COORD_UNREACHABLE_TRAVEL_TIME))
+    ticks[seen.planned[has_zone]] = travel[has_zone]
+    at = zone[served]
+    names = np.full(len(rows), NO_ZONE, np.uint32)
+    names[served] = seen.zones["id"][at]
+    idle = np.zeros(len(rows), np.uint32)
+    idle[served] = np.minimum(seen.idle[at], np.uint64(0xFFFFFFFF))
+    reason = seen.readiness.astype(np.uint16)
+    reason[served] += np.where(seen.blocked[at], np.uint16(256 * ZoneReadiness.BLOCKED), np.uint16(0))
+    rows["zone"], rows["status"], rows["reason"] = names, status, reason
+    rows["score"], rows["travel"], rows["idle"] = column, ticks, idle
+    stats = AssignmentStats.of(rows, zones=len(seen.zones), blocked_zones=int(seen.blocked.sum()))
+    flags = (
+        FLAG_CLOCK_AHEAD * bool(seen.ahead.any())
+        + FLAG_SCORE_SATURATED * bool(saturated.any())
+        + FLAG_WORK_BOUND * bound_reached
+    )
+    return Plan(rows, stats, coord_health(stats), flags, work, seen, assigned)

@@ -1,0 +1,82 @@
+"""WGS84 latitude, longitude and height to east-north-up metres and back, through ECEF, in float64.
+
+Constants: a = 6378137 m, f = 1/298.257223563 (NIMA TR8350.2). These functions use the C library's sine and cosine, so
+their last bits belong to the machine: they serve import and display, and no decision depends on them; a scenario holds
+the float32 metres that came out.
+"""
+
+from __future__ import annotations
+
+import math
+
+from coord.errors import BadInput
+
+A_METRES = 6378137.0
+FLATTENING = 1 / 298.257223563
+_E2 = FLATTENING * (2 - FLATTENING)
+
+Geodetic = tuple[float, float, float]
+Metres = tuple[float, float, float]
+
+
+def _check(name: str, point: Geodetic) -> None:
+    lat, lon, height = point
+    if not abs(lat) <= 90:
+        raise BadInput(name, None, "latitude", f"must be from -90 to 90 degrees, got {lat}")
+    if not abs(lon) <= 180:
+        raise BadInput(name, None, "longitude", f"must be from -180 to 180 degrees, got {lon}")
+    if not math.isfinite(height):
+        raise BadInput(name, None, "height", f"must be finite, got {height}")
+
+
+def wgs84_to_ecef(point: Geodetic) -> Metres:
+    """(latitude deg, longitude deg, height m) → earth-centred (x, y, z) in metres."""
+    _check("point", point)
+    lat, lon = math.radians(point[0]), math.radians(point[1])
+    sin_lat, cos_lat = math.sin(lat), math.cos(lat)
+    n = A_METRES / math.sqrt(1 - _E2 * sin_lat * sin_lat)
+    return (
+        (n + point[2]) * cos_lat * math.cos(lon),
+        (n + point[2]) * cos_lat * math.sin(lon),
+        (n * (1 - _E2) + point[2]) * sin_lat,
+    )
+
+
+def wgs84_to_enu(origin: Geodetic, point: Geodetic) -> Metres:
+    """(east, north, up) in metres of `point`, seen from `origin`.
+
+    >>> [f"{v:.6f}" for v in wgs84_to_enu((52.54, 5.52, 0.0), (52.541, 5.521, 10.0))]
+    ['67.847149', '111.278243', '9.998669']
+    """
+    _check("origin", origin)
+    ox, oy, oz = wgs84_to_ecef(origin)
+    px, py, pz = wgs84_to_ecef(point)
+    dx, dy, dz = px - ox, py - oy, pz - oz
+    lat, lon = math.radians(origin[0]), math.radians(origin[1])
+    sin_lat, cos_lat, sin_lon, cos_lon = math.sin(lat), math.cos(lat), math.sin(lon), math.cos(lon)
+    return (
+        -sin_lon * dx + cos_lon * dy,
+        -sin_lat * cos_lon * dx - sin_lat * sin_lon * dy + cos_lat * dz,
+        cos_lat * cos_lon * dx + cos_lat * sin_lon * dy + sin_lat * dz,
+    )
+
+
+def enu_to_wgs84(origin: Geodetic, metres: Metres) -> Geodetic:
+    """The inverse of `wgs84_to_enu`, to about a millimetre (Bowring's formula, iterated)."""
+    ox, oy, oz = wgs84_to_ecef(origin)
+    lat, lon = math.radians(origin[0]), math.radians(origin[1])
+    sin_lat, cos_lat, sin_lon, cos_lon = math.sin(lat), math.cos(lat), math.sin(lon), math.cos(lon)
+    east, north, up = metres
+    x = ox - sin_lon * east - sin_lat * cos_lon * north + cos_lat * cos_lon * up
+    y = oy + cos_lon * east - sin_lat * sin_lon * north + cos_lat * sin_lon * up
+    z = oz + cos_lat * north + sin_lat * up
+    p = math.hypot(x, y)
+    latitude = math.atan2(z, p * (1 - _E2))
+    n = A_METRES
+    for _ in range(6):
+        sin_l = math.sin(latitude)
+        n = A_METRES / math.sqrt(1 - _E2 * sin_l * sin_l)
+        latitude = math.atan2(z + _E2 * n * sin_l, p)
+    sin_l, cos_l = math.sin(latitude), math.cos(latitude)
+    height = p * cos_l + z * sin_l - A_METRES * math.sqrt(1 - _E2 * sin_l * sin_l)
+    return math.degrees(latitude), math.degrees(math.atan2(y, x)), height
