@@ -10,7 +10,7 @@ F32 = NDArray[np.float32]
 LANES = 16
 
 
-def gaussian_terms(kx: F32, ky: F32, sigma: F32, cutoff: np.float32) -> tuple[F32, F32]:
+def gaussian_terms(sigma: F32, cutoff: np.float32) -> tuple[F32, F32]:
     """(cutoff², inv) of each kernel: c·c with c = cutoff·sigma, and 1 / (2·(sigma·sigma)), each step rounded."""
     c = cutoff * sigma
     return c * c, np.float32(1) / (np.float32(2) * (sigma * sigma))
