@@ -1,8 +1,8 @@
-# droveway_kernels(AREA SOURCES a.cpp b.cpp …)
+# droveway_kernels(AREA SOURCES a.cpp b.cpp … [SELFTEST selftest.cpp …])
 #
 # Builds AREA/kernels/*.cpp once for each instruction set and AREA/kernels/module.cpp once, as AREA/_kernels.
 # Sources named here, and table.cpp, are compiled with DW_ISA set to the namespace (isa_v3, isa_v4, isa_neon).
-# AREA/kernels/selftest.cpp is compiled once; it runs the kernels of one table and reports a digest for each.
+# The SELFTEST sources (selftest.cpp if none are named) are compiled once; they run the kernels of one table and reports a digest for each.
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(DROVEWAY_ISAS v3 v4)
@@ -28,9 +28,13 @@ endif()
 set_property(GLOBAL PROPERTY DROVEWAY_AREAS "")
 
 function(droveway_kernels area)
-  cmake_parse_arguments(ARG "" "" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;SELFTEST" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/${area}/kernels)
   list(TRANSFORM ARG_SOURCES PREPEND ${dir}/)
+  if(NOT ARG_SELFTEST)
+    set(ARG_SELFTEST selftest.cpp)
+  endif()
+  list(TRANSFORM ARG_SELFTEST PREPEND ${dir}/)
   set(objects "")
   foreach(isa IN LISTS DROVEWAY_ISAS)
     set(target ${area}_${isa})
@@ -42,7 +46,7 @@ function(droveway_kernels area)
     list(APPEND objects $<TARGET_OBJECTS:${target}>)
   endforeach()
 
-  add_library(${area}_selftest OBJECT ${dir}/selftest.cpp)
+  add_library(${area}_selftest OBJECT ${ARG_SELFTEST})
   target_include_directories(${area}_selftest PRIVATE ${CMAKE_SOURCE_DIR}/tensor/kernels/include)
   target_compile_options(${area}_selftest PRIVATE -O1 -ffp-contract=off -fno-exceptions -fno-rtti)
   set_property(GLOBAL APPEND PROPERTY DROVEWAY_AREAS ${area})

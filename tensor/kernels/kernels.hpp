@@ -7,6 +7,9 @@
 
 namespace DW_ISA {
 
+void probe_lanes_f32(const float* x, uint32_t* out);
+void probe_lanes_f64(const double* x, uint64_t* out);
+
 float sum_f32(const float* x, ptrdiff_t stride, size_t n);
 double sum_f64(const double* x, ptrdiff_t stride, size_t n);
 float dot_f32(const float* x, ptrdiff_t x_stride, const float* y, ptrdiff_t y_stride, size_t n);

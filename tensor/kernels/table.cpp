@@ -5,6 +5,8 @@
 namespace DW_ISA {
 extern const droveway::TensorTable tensor_table;
 const droveway::TensorTable tensor_table = {
+    .probe_lanes_f32 = probe_lanes_f32,
+    .probe_lanes_f64 = probe_lanes_f64,
     .sum_f32 = sum_f32,
     .sum_f64 = sum_f64,
     .dot_f32 = dot_f32,

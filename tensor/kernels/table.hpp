@@ -19,7 +19,14 @@ struct Matmul {
   ptrdiff_t c_row;
 };
 
+// Words that the probes of the lane operations write: 38 results and 18 partial loads and stores; 35 and 10.
+constexpr size_t kProbeWordsF32 = (38 + 2 * 18) * 16;
+constexpr size_t kProbeWordsF64 = (35 + 2 * 10) * 8;
+
 struct TensorTable {
+  // Every lane operation on x[0 … 32) (f32) or x[0 … 16) (f64), for the self-test.
+  void (*probe_lanes_f32)(const float* x, uint32_t* out);
+  void (*probe_lanes_f64)(const double* x, uint64_t* out);
   // Sum of n values x[i * stride], in the fixed order of the blocked tree; sum of nothing is +0.
   float (*sum_f32)(const float* x, ptrdiff_t stride, size_t n);
   double (*sum_f64)(const double* x, ptrdiff_t stride, size_t n);

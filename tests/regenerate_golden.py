@@ -1,0 +1,51 @@
+"""Writes tests/golden.toml: `python tests/regenerate_golden.py`.
+
+Every value comes from the Python twins, never from a kernel. A changed value needs a line in CHANGELOG.md.
+One function per section; it returns {name: text}.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+os.environ["DROVEWAY_ISA"] = "ref"  # before any package is imported
+
+GOLDEN = Path(__file__).with_name("golden.toml")
+AREAS = ("tensor", "storage", "coord")
+
+
+def selftest() -> dict[str, str]:
+    """Digest of every kernel of every area, from `AREA/selftest_ref.py`."""
+    found: dict[str, str] = {}
+    for area in AREAS:
+        if find_spec(f"{area}.selftest_ref") is not None:
+            found |= import_module(f"{area}.selftest_ref").digests()
+    return found
+
+
+SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
+    "selftest": selftest,
+}
+
+
+def main() -> None:
+    """Write all sections."""
+    lines = [
+        "# Written by tests/regenerate_golden.py from the Python twins. A changed value needs a line in CHANGELOG.md."
+    ]
+    for section, make in SECTIONS.items():
+        lines += ["", f"[{section}]"]
+        lines += [f'"{name}" = "{value}"' for name, value in make().items()]
+    text = "\n".join(lines) + "\n"
+    changed = not GOLDEN.exists() or GOLDEN.read_text() != text
+    GOLDEN.write_text(text)
+    sys.stdout.write(f"{GOLDEN.name}: {'written' if changed else 'unchanged'}\n")
+
+
+if __name__ == "__main__":
+    main()

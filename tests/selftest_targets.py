@@ -1,0 +1,97 @@
+"""Builds the standalone self-test for every target and compares all digests: `python tests/selftest_targets.py`.
+
+Targets: this machine's builds (v3, v4) with 1, 2, 3 and 7 threads, with and without a hostile floating-point mode;
+arm64, cross-compiled and emulated by qemu (emulated, not silicon). Each list must equal [selftest] of
+tests/golden.toml, which comes from the Python twins.
+`--native` leaves arm64 out, `--build DIR` says where to build (default build/selftest).
+Exit: 0 equal, 1 a difference, 2 a tool is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+THREADS = (1, 2, 3, 7)
+
+
+def build(folder: Path, *options: str) -> Path:
+    """Configure and build the program in `folder`; returns its path."""
+    setup = ["cmake", "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
+    make = ["cmake", "--build", str(folder), "--target", "droveway_selftest", "-j", "2"]
+    for command in ([*setup, "-DDROVEWAY_PYTHON=OFF", "-DDROVEWAY_SELFTEST=ON", *options], make):
+        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            sys.exit(done.stdout)
+    return folder / "droveway_selftest"
+
+
+def digests(*command: str) -> dict[str, str]:
+    """What a self-test program prints."""
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return dict(line.split() for line in text.splitlines())
+
+
+def levels() -> list[str]:
+    """The builds that this machine can run natively."""
+    if platform.machine() in {"aarch64", "arm64"}:
+        return ["neon"]
+    flags = Path("/proc/cpuinfo").read_text()
+    return (
+        ["v3", "v4"]
+        if all(f" {flag} " in flags for flag in ("avx512f", "avx512bw", "avx512dq", "avx512vl"))
+        else ["v3"]
+    )
+
+
+def differences(name: str, found: dict[str, str], golden: dict[str, str]) -> int:
+    """Print how `found` differs from the golden digests; returns how often."""
+    wrong = [key for key in sorted(found.keys() | golden.keys()) if found.get(key) != golden.get(key)]
+    for key in wrong:
+        sys.stdout.write(
+            f"{name}: {key}: expected {golden.get(key, 'no such kernel')}, got {found.get(key, 'nothing')}\n"
+        )
+    sys.stdout.write(f"{name}: {len(found)} digests, {len(wrong)} different\n")
+    return len(wrong)
+
+
+def main() -> int:
+    """Build, run, compare."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--native", action="store_true", help="leave the emulated arm64 out")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "selftest")
+    arguments = parser.parse_args()
+    tools = ["cmake", "ninja"] + ([] if arguments.native else ["aarch64-linux-gnu-g++", "qemu-aarch64-static"])
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing:
+        sys.stderr.write(f"selftest_targets: not installed: {', '.join(missing)}\n")
+        return 2
+
+    golden = tomllib.loads((ROOT / "tests" / "golden.toml").read_text())["selftest"]
+    os.environ.pop("DROVEWAY_THREADS", None)
+    wrong = 0
+    program = str(build(arguments.build / "native"))
+    for level in levels():
+        for threads in THREADS:
+            found = digests(program, "--isa", level, "--threads", str(threads))
+            wrong += differences(f"{level}, {threads} threads", found, golden)
+        found = digests(program, "--isa", level, "--threads", "2", "--hostile", "1")
+        wrong += differences(f"{level}, flush-to-zero and round-up set by the host", found, golden)
+    if not arguments.native:
+        toolchain = f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake' / 'aarch64.cmake'}"
+        program = str(build(arguments.build / "aarch64", toolchain))
+        for threads, hostile in ((1, "0"), (3, "1")):
+            found = digests("qemu-aarch64-static", program, "--threads", str(threads), "--hostile", hostile)
+            wrong += differences(f"arm64 (emulated), {threads} threads, hostile mode {hostile}", found, golden)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
