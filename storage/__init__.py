@@ -1,12 +1,14 @@
 """An append-only ledger of events that can't lose or change a confirmed event without being noticed.
 
-Loads no engine and no msgpack until a name is used.
+Importing this package loads no engine and no msgpack; using a name does.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from storage._source_folder import load_kernels
 
 if TYPE_CHECKING:
     from storage.errors import (
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from storage.event import Event
     from storage.ledger import Ledger, Receipt
     from storage.tree import Head
+    from storage.verify import LedgerReport, Problem, verify_ledger
+
+_kernels = load_kernels()
 
 _HOMES = {
     "CanonicalError": "errors",
@@ -39,13 +44,16 @@ _HOMES = {
     "Head": "tree",
     "IntegrityError": "errors",
     "Ledger": "ledger",
+    "LedgerReport": "verify",
     "LockedError": "errors",
     "NotALedgerError": "errors",
+    "Problem": "verify",
     "ReadOnlyError": "errors",
     "Receipt": "ledger",
     "RollbackError": "errors",
     "StorageError": "errors",
     "StorageFullError": "errors",
+    "verify_ledger": "verify",
 }
 
 __all__ = [
@@ -59,17 +67,43 @@ __all__ = [
     "Head",
     "IntegrityError",
     "Ledger",
+    "LedgerReport",
     "LockedError",
     "NotALedgerError",
+    "Problem",
     "ReadOnlyError",
     "Receipt",
     "RollbackError",
     "StorageError",
     "StorageFullError",
+    "build_info",
+    "verify_ledger",
 ]
+
+
+def build_info() -> dict[str, object]:
+    """How this build computes: instruction set, whether SHA-256 uses the processor's own instructions, compiler.
+
+    >>> sorted(build_info())
+    ['compiler', 'isa', 'rocksdict', 'sha_instructions']
+    """
+    from importlib.metadata import version
+
+    return {
+        "isa": _kernels.isa(),
+        "sha_instructions": _kernels.sha_instructions(),
+        "compiler": _kernels.compiler(),
+        "rocksdict": version("rocksdict"),
+    }
 
 
 def __getattr__(name: str) -> object:
     if name in _HOMES:
-        return getattr(import_module(f"storage.{_HOMES[name]}"), name)
+        value = getattr(import_module(f"storage.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'storage' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -128,17 +128,6 @@ def scan(data: bytes, *, bytes_max: int = BYTES_MAX, depth_max: int = DEPTH_MAX)
                 what = "appears twice" if key == last_key else f"must come before {last_key.decode()!r}"
                 raise CanonicalError(f"map key {key.decode()!r} {what}", position)
             last_key, position = key, stop
-        elif code <= 0x7F or code >= 0xE0 or code in (0xC0, 0xC2, 0xC3):
-            position += 1
-        elif 0xA0 <= code <= 0xBF or code in _STR:
-            position = _string(data, position, end)[1]
-        elif code in _BIN:
-            start, length = _length(data, position, end, *_BIN[code])
-            position = _stop(position, start, length, end)
-        elif code in _UNSIGNED or code in _SIGNED:
-            position = _integer(data, position, end)
-        elif code == 0xCB:
-            position = _float(data, position, end)
         elif 0x80 <= code <= 0x9F or code in _ARRAY or code in _MAP:
             start, count, is_map = _container(data, position, end)
             if len(open_containers) == depth_max:
@@ -146,7 +135,24 @@ def scan(data: bytes, *, bytes_max: int = BYTES_MAX, depth_max: int = DEPTH_MAX)
             open_containers.append((left, in_map, last_key))
             position, left, in_map, last_key = start, count, is_map, None
         else:
-            raise CanonicalError(_refusal(code), position)
+            position = _scalar(data, position, end)
+
+
+def _scalar(data: bytes, position: int, end: int) -> int:
+    """Where the number, text, bytes or constant at `position` stops."""
+    code = data[position]
+    if code <= 0x7F or code >= 0xE0 or code in (0xC0, 0xC2, 0xC3):
+        return position + 1
+    if code <= 0xBF or code in _STR:
+        return _string(data, position, end)[1]
+    if code in _BIN:
+        start, length = _length(data, position, end, *_BIN[code])
+        return _stop(position, start, length, end)
+    if code in _UNSIGNED or code in _SIGNED:
+        return _integer(data, position, end)
+    if code == 0xCB:
+        return _float(data, position, end)
+    raise CanonicalError(_refusal(code), position)
 
 
 def _refusal(code: int) -> str:

@@ -1,14 +1,28 @@
-"""Hashes in batches: the kernels, or their twins when DROVEWAY_ISA=ref; long events through the blake3 package."""
+"""Hashes in batches: the kernels, or their twins with DROVEWAY_ISA=ref; long events through the blake3 package."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import blake3
 
-from storage import hash_ref
+from storage import _kernels, hash_ref
 
-CONTEXT = hash_ref.CONTEXT.decode()
-_CHUNK_BYTES = hash_ref.CHUNK_BYTES
-_kernels = hash_ref
+_REFERENCE = _kernels.isa() == "ref"
+_CONTEXT = hash_ref.CONTEXT.decode()
+
+leaf_hashes: Callable[[bytes, int], bytes] = hash_ref.leaf_hashes if _REFERENCE else _kernels.leaf_hashes
+node_hashes: Callable[[bytes], bytes] = hash_ref.node_hashes if _REFERENCE else _kernels.node_hashes
+crc32c: Callable[[bytes], int] = hash_ref.crc32c if _REFERENCE else _kernels.crc32c
+frontier_extend: Callable[[int, bytes, bytes], bytes] = (
+    hash_ref.frontier_extend if _REFERENCE else _kernels.frontier_extend
+)
+
+
+def frontier_root(frontier: bytes) -> bytes:
+    """The root over a frontier, 32 bytes a hash; the hash of nothing for an empty one."""
+    root: bytes = hash_ref.frontier_root(frontier) if _REFERENCE or not frontier else _kernels.frontier_root(frontier)
+    return root
 
 
 def event_id(data: bytes) -> bytes:
@@ -17,16 +31,17 @@ def event_id(data: bytes) -> bytes:
     >>> event_id(b"").hex()
     '830ce420684be140695355482e0424cb2a9072996bc6a081328d252e59c6dd0b'
     """
-    return blake3.blake3(data, derive_key_context=CONTEXT).digest()
+    if _REFERENCE and len(data) <= hash_ref.CHUNK_BYTES:
+        return hash_ref.blake3_derive_chunk(hash_ref.CONTEXT, data)
+    return blake3.blake3(data, derive_key_context=_CONTEXT).digest()
 
 
 def event_ids(events: list[bytes]) -> list[bytes]:
-    """The ids of a batch of event bytes, in one call of the kernel."""
-    return [event_id(e) for e in events]
-
-
-leaf_hashes = _kernels.leaf_hashes
-node_hashes = _kernels.node_hashes
-frontier_extend = _kernels.frontier_extend
-frontier_root = _kernels.frontier_root
-crc32c = _kernels.crc32c
+    """The ids of a batch of event bytes: short ones in one call of the kernel."""
+    if len(events) == 1 or _REFERENCE:
+        return [event_id(event) for event in events]
+    short = _kernels.event_ids(hash_ref.CONTEXT, events)
+    return [
+        short[32 * i : 32 * i + 32] if len(event) <= hash_ref.CHUNK_BYTES else event_id(event)
+        for i, event in enumerate(events)
+    ]

@@ -104,6 +104,7 @@ def _create(run: Path, expect: Head | None) -> tuple[Store, Opened]:
 def _open_to_write(run: Path, expect: Head | None) -> tuple[Store, Opened]:
     from storage.rocks import RocksStore
 
+    seen = _head_seen(run)
     store = RocksStore.open(layout.store_path(run), read_only=False)
     try:
         if state.read_head(store, str(run)) is None:
@@ -114,7 +115,8 @@ def _open_to_write(run: Path, expect: Head | None) -> tuple[Store, Opened]:
             )
             head_file.write(layout.head_path(run), empty)
             _sync_directory(run.parent)
-        return store, _examine(run, store, expect, strict=True)
+            seen = empty
+        return store, _examine(run, store, seen, expect, strict=True)
     except OSError as error:
         store.close()
         raise mapped_os_error(error, run) from error
@@ -127,6 +129,7 @@ def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tu
     from storage.rocks import RocksStore
 
     refused: StorageError | None = None
+    seen = _head_seen(run)
     try:
         store = RocksStore.open(layout.store_path(run), read_only=True)
     except IntegrityError as error:
@@ -138,7 +141,7 @@ def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tu
         except StorageError:
             raise error from None
     try:
-        opened = _examine(run, store, expect, strict=strict)
+        opened = _examine(run, store, seen, expect, strict=strict)
     except BaseException:
         store.close()
         raise
@@ -147,7 +150,17 @@ def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tu
     return store, opened
 
 
-def _examine(run: Path, store: Store, expect: Head | None, *, strict: bool) -> Opened:
+def _head_seen(run: Path) -> Head | IntegrityError | None:
+    """What HEAD holds. Read before the store is opened: a live writer moves the store first, HEAD after it."""
+    try:
+        return head_file.read(layout.head_path(run))
+    except IntegrityError as error:
+        return error
+
+
+def _examine(
+    run: Path, store: Store, seen: Head | IntegrityError | None, expect: Head | None, *, strict: bool
+) -> Opened:
     """Compare the store's head, log, tree, `ids` and HEAD. `strict` raises what is found, else it is noted."""
     head = state.read_head(store, str(run)) or Head(0, EMPTY_ROOT)
     opened = Opened(head, EMPTY, None)
@@ -168,16 +181,15 @@ def _examine(run: Path, store: Store, expect: Head | None, *, strict: bool) -> O
         ids_agree = False
     if not ids_agree:
         found(DEGRADED, IntegrityError(f"{run}: ids does not know the last event of the log", (), "ids"))
-    try:
-        # A live writer rewrites HEAD after the store: what is read later may be ahead, but never behind.
-        seen = head_file.read(layout.head_path(run))
-    except IntegrityError as error:
-        found(RECOVERY_DEGRADED, error)
+    if isinstance(seen, IntegrityError):
+        found(RECOVERY_DEGRADED, seen)
         seen = None
+    elif seen is None and head.size:
+        found(RECOVERY_DEGRADED, IntegrityError(f"{run}: HEAD is missing", (), str(layout.head_path(run))))
     opened.head_seen = seen
     try:
         _refuse_other_than(seen, store, head, run)
-    except (RollbackError, ForkError) as error:
+    except (IntegrityError, RollbackError, ForkError) as error:
         found(RECOVERY_DEGRADED, error)
     if seen is not None:
         opened.recovered = max(0, head.size - seen.size)

@@ -27,6 +27,7 @@ from rocksdict import (
     WriteOptions,
 )
 
+from storage import _kernels
 from storage.errors import (
     ClosedError,
     IntegrityError,
@@ -51,10 +52,12 @@ CONFIG_TEXT = '{"raw_mode":true,"prefix_extractors":{}}'
 OPEN_ATTEMPTS = 50
 
 _FILE = re.compile(r"([^\s:]*(?:\d{6}\.(?:sst|log|blob)|MANIFEST-\d{6}|CURRENT|OPTIONS-\d{6}|IDENTITY))")
-_FULL = ("No space left on device", "File too large", "Disk quota exceeded")
-_READ_ONLY = ("Read-only file system", "Permission denied", "read only mode")
+_LOCKED = ("lock hold by current process", "Resource temporarily unavailable")
+_KINDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
+    (("No space left on device", "File too large", "Disk quota exceeded"), StorageFullError, "no space left"),
+    (("Read-only file system", "Permission denied", "read only mode"), ReadOnlyError, "can't be written"),
+)
 _DAMAGED = ("Corruption", "No such file", "Input/output error", "mismatch")
-_leaked: list[Rdict] = []
 
 
 def _family_options(family: str, cache: Cache, *, read_only: bool, paranoid: bool) -> Options:
@@ -193,6 +196,9 @@ class RocksStore:
 
     def abandon(self) -> None:
         self._closed = True
+        # A destructor would wait for threads that a fork does not copy, or write into the parent's files.
+        for held in (self._database, *self._families.values(), *self._handles.values()):
+            _kernels.leak(held)
 
     def _mapped(self, error: Exception, doing: str) -> StorageError:
         return mapped(error, self.path, doing)
@@ -258,20 +264,23 @@ def mapped(error: Exception, path: Path, doing: str) -> StorageError:
     text = str(error)
     if isinstance(error, rocksdict.DbClosedError):
         return ClosedError(f"{path}: the ledger is closed")
-    if "lock hold by current process" in text:
-        return LockedError(f"{path}: another writer in this process ({os.getpid()}) holds the ledger", os.getpid())
-    if "LOCK" in text and "Resource temporarily unavailable" in text:
-        pid = _lock_holder(path / "LOCK")
-        who = "another process" if pid is None else f"process {pid}"
-        return LockedError(f"{path}: {who} holds the ledger for writing", pid)
-    if any(word in text for word in _FULL):
-        return StorageFullError(f"{path}: no space left while the ledger was in {doing}: {text}")
-    if any(word in text for word in _READ_ONLY):
-        return ReadOnlyError(f"{path}: can't be written: {text}")
+    if "LOCK" in text and any(word in text for word in _LOCKED):
+        return _locked(path, text)
+    for words, kind, what in _KINDS:
+        if any(word in text for word in words):
+            return kind(f"{path}: {what}, found in {doing}: {text}")
     if any(word in text for word in _DAMAGED):
-        found = _FILE.search(text)
-        return IntegrityError(f"{path}: damaged, found in {doing}: {text}", file=found.group(1) if found else None)
+        file = _FILE.search(text)
+        return IntegrityError(f"{path}: damaged, found in {doing}: {text}", file=file.group(1) if file else None)
     return StorageError(f"{path}: {doing}: {text}")
+
+
+def _locked(path: Path, text: str) -> LockedError:
+    if "current process" in text:
+        return LockedError(f"{path}: another writer in this process ({os.getpid()}) holds the ledger", os.getpid())
+    pid = _lock_holder(path / "LOCK")
+    who = "another process" if pid is None else f"process {pid}"
+    return LockedError(f"{path}: {who} holds the ledger for writing", pid)
 
 
 def _lock_holder(lock: Path) -> int | None:

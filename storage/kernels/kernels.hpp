@@ -1,0 +1,15 @@
+// Declarations of the kernels of one instruction set, for table.cpp.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+namespace DW_ISA {
+void derive_chunks(const uint8_t* context, size_t context_bytes, const uint8_t* const* data, const size_t* sizes,
+                   size_t n, uint8_t* out);
+void leaf_hashes(const uint8_t* records, size_t width, size_t n, uint8_t* out, int portable);
+void node_hashes(const uint8_t* pairs, size_t n, uint8_t* out, int portable);
+size_t frontier_extend(uint64_t size, uint8_t* frontier, const uint8_t* leaves, size_t n, int portable);
+void frontier_root(const uint8_t* frontier, size_t count, uint8_t* out, int portable);
+int sha_instructions();
+uint32_t crc32c(const uint8_t* data, size_t size);
+}  // namespace DW_ISA

@@ -1,0 +1,44 @@
+// Every kernel of storage, once per instruction set. A field is a pointer, its comment the contract.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "droveway/selftest.hpp"
+
+namespace droveway {
+
+// Longest input of a BLAKE3 hash without a tree; longer events are hashed by the blake3 package.
+constexpr size_t blake3_chunk_bytes = 1024;
+constexpr size_t hash_bytes = 32;
+constexpr size_t frontier_hashes_max = 64;
+
+// `portable` = 1 keeps SHA-256 off the processor's own instructions: the same bytes, for tests and for CPUs without.
+struct StorageTable {
+  // BLAKE3 in derive-key mode of n inputs of at most blake3_chunk_bytes; out: 32 bytes each
+  void (*derive_chunks)(const uint8_t* context, size_t context_bytes, const uint8_t* const* data, const size_t* sizes,
+                        size_t n, uint8_t* out);
+  // SHA256(0x00 || record) of n records of `width` bytes; out: 32 bytes each
+  void (*leaf_hashes)(const uint8_t* records, size_t width, size_t n, uint8_t* out, int portable);
+  // SHA256(0x01 || pair) of n pairs of 64 bytes; out: 32 bytes each
+  void (*node_hashes)(const uint8_t* pairs, size_t n, uint8_t* out, int portable);
+  // appends n leaf hashes to the frontier of a tree of `size` leaves, in place (room for frontier_hashes_max);
+  // returns the number of hashes that it then has
+  size_t (*frontier_extend)(uint64_t size, uint8_t* frontier, const uint8_t* leaves, size_t n, int portable);
+  // the root over a frontier of count >= 1 hashes
+  void (*frontier_root)(const uint8_t* frontier, size_t count, uint8_t* out, int portable);
+  // 1 where SHA-256 runs on the processor's own instructions
+  int (*sha_instructions)();
+  // CRC-32C (Castagnoli)
+  uint32_t (*crc32c)(const uint8_t* data, size_t size);
+};
+
+void storage_self_test(const StorageTable& table, SelfTestEmit emit, void* context);
+
+}  // namespace droveway
+
+#if defined(__x86_64__)
+namespace isa_v3 { extern const droveway::StorageTable storage_table; }
+namespace isa_v4 { extern const droveway::StorageTable storage_table; }
+#else
+namespace isa_neon { extern const droveway::StorageTable storage_table; }
+#endif

@@ -1,0 +1,370 @@
+"""Checking every byte of a ledger that a reader can get, and saying where the damage lies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storage import hashing, layout, opening, state
+from storage import head as head_file
+from storage.errors import ForkError, IntegrityError, NotALedgerError, RollbackError, StorageError
+from storage.event import Event
+from storage.state import EMPTY
+from storage.store import Store
+from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
+
+BATCH_BYTES = 1 << 20
+PROBLEMS_MAX = 10_000
+CHECKPOINT_PREFIX = b"checkpoint/"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One damaged place: rank of the event or None, `where` (family/key, or file), what was expected and found."""
+
+    rank: int | None
+    where: str
+    expected: str
+    got: str
+    text: str
+
+
+@dataclass(slots=True)
+class LedgerReport:
+    """What verifying a ledger found.
+
+    size: events that the stored head names.  root: the root recomputed from the stored events, 32 bytes.
+    head_seen: what the HEAD file names.  problems: the first 10,000; problem_count: all of them.
+    """
+
+    path: str
+    size: int = 0
+    root: bytes = EMPTY_ROOT
+    head_seen: Head | None = None
+    problems: list[Problem] = field(default_factory=list)
+    problem_count: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.problem_count == 0
+
+    @property
+    def damaged_ranks(self) -> list[int]:
+        """The ranks that problems name, ascending."""
+        return sorted({p.rank for p in self.problems if p.rank is not None})
+
+    def add(self, rank: int | None, where: str, expected: str, got: str, text: str | None = None) -> None:
+        """Count a problem, and keep it while there is room."""
+        self.problem_count += 1
+        if len(self.problems) < PROBLEMS_MAX:
+            place = f"rank {rank}: " if rank is not None else ""
+            self.problems.append(
+                Problem(rank, where, expected, got, text or f"{place}{where}: expected {expected}, got {got}")
+            )
+
+
+def verify_ledger(path: str | os.PathLike[str], progress: Progress | None = None) -> LedgerReport:
+    """Check a RUN directory: every event (canonical bytes, id, leaf, sequence), every tile, the head, the format,
+    the cursors, `ids` against the log, and HEAD. Opens read-only, so no byte changes, also beside a live writer.
+
+    progress: called with events done and in all.
+
+    Damage is reported, never raised. Raises NotALedgerError where the path holds no ledger, and StorageError where
+    it can't be read at all (permissions).
+    """
+    run = Path(path)
+    opening.require_run(run)
+    report = LedgerReport(str(run))
+    try:
+        report.head_seen = head_file.read(layout.head_path(run))
+    except IntegrityError as error:
+        report.add(None, "HEAD", "48 bytes with their CRC", "damage", str(error))
+    if not opening.has_store(run):
+        report.add(None, "ledger", "a store", "nothing", f"{run}: HEAD is there, the store is gone")
+        return report
+    store = _open(run, report)
+    if store is not None:
+        try:
+            _Verifier(run, store, report, progress).run()
+        finally:
+            store.close()
+    return report
+
+
+def _open(run: Path, report: LedgerReport) -> Store | None:
+    from storage.rocks import RocksStore
+
+    try:
+        return RocksStore.open(layout.store_path(run), read_only=True)
+    except IntegrityError as error:
+        report.add(None, error.file or "ledger", "a database that opens", "damage", str(error))
+    try:
+        return RocksStore.open(layout.store_path(run), read_only=True, paranoid=False)
+    except IntegrityError:
+        return None
+
+
+class _Verifier:
+    """One pass over the log, in batches that never cross a tile."""
+
+    def __init__(self, run: Path, store: Store, report: LedgerReport, progress: Progress | None) -> None:
+        self.path = run
+        self.store = store
+        self.report = report
+        self.progress = progress
+        self.head: Head | None = None
+        self.tree = EMPTY
+        self.cursors: dict[str, tuple[int, bytes]] = {}
+        self.ids_found = 0
+        self.log_size = 0
+
+    def run(self) -> None:
+        self._check_head_record()
+        last = self._guarded("log", lambda: self.store.last_key("log"))
+        self.log_size = 0 if not isinstance(last, bytes) or len(last) != 8 else int.from_bytes(last, "big") + 1
+        self.report.size = self.head.size if self.head is not None else self.log_size
+        self._check_log()
+        self.report.root = self.tree.head().root
+        self._check_roots()
+        self._check_upper_tiles()
+        self._check_tile_keys()
+        self._check_ids()
+        self._check_meta()
+
+    def _guarded(self, where: str, read: Callable[[], bytes | None]) -> bytes | None:
+        """What a read gives; None, and a problem, where the engine finds damage."""
+        try:
+            return read()
+        except IntegrityError as error:
+            self.report.add(None, error.file or where, "bytes that can be read", "damage", str(error))
+            return None
+
+    def _check_head_record(self) -> None:
+        try:
+            self.head = state.read_head(self.store, str(self.path))
+            if self.head is None:
+                self.head = Head(0, EMPTY_ROOT)
+        except IntegrityError as error:
+            self.report.add(None, error.file or "meta", "format and head", "damage", str(error))
+        except NotALedgerError as error:
+            self.report.add(None, "meta/format", layout.FORMAT.decode(), "another format", str(error))
+
+    def _check_log(self) -> None:
+        batch: list[bytes | None] = []
+        first = held = 0
+        for rank, value in self._values():
+            batch.append(value)
+            held += len(value or b"")
+            if held >= BATCH_BYTES or (rank + 1) % layout.TILE_HASHES == 0:
+                self._check_batch(first, batch)
+                first, held, batch = rank + 1, 0, []
+        if batch:
+            self._check_batch(first, batch)
+
+    def _values(self) -> Iterator[tuple[int, bytes | None]]:
+        """Every rank below the size with its value, None where it is missing or unreadable (a problem by then)."""
+        rank, size = 0, self.report.size
+        while rank < min(size, max(self.log_size, 1)):
+            try:
+                for key, value in self.store.scan("log", layout.log_key(rank)):
+                    found = int.from_bytes(key, "big") if len(key) == 8 else None
+                    if found is None or found >= size:
+                        self.report.add(None, f"log/{key.hex()}", f"ranks below {size}", "another key")
+                        continue
+                    while rank < found:
+                        yield rank, self._lost(rank)
+                        rank += 1
+                    yield rank, value
+                    rank += 1
+                break
+            except IntegrityError:
+                yield rank, self._lost(rank)
+                rank += 1
+        if rank < size:
+            self.report.add(
+                rank,
+                f"log/{layout.log_key(rank).hex()}",
+                f"{size} events",
+                f"{rank}",
+                f"ranks {rank}..{size - 1} are missing: the head names {size} events, the log ends after {rank}",
+            )
+
+    def _lost(self, rank: int) -> bytes | None:
+        """Read one rank alone: its value after all, or None and a problem."""
+        where = f"log/{layout.log_key(rank).hex()}"
+        try:
+            value = self.store.get("log", layout.log_key(rank))
+        except IntegrityError as error:
+            self.report.add(rank, error.file or where, "an event", "damage", f"rank {rank} can't be read: {error}")
+            return None
+        if value is None:
+            self.report.add(rank, where, "an event", "nothing")
+        return value
+
+    def _check_batch(self, first: int, values: list[bytes | None]) -> None:
+        tile_key = layout.tile_key(0, first // layout.TILE_HASHES)
+        tile = self._guarded("tree", lambda: self.store.get("tree", tile_key)) or b""
+        at = first % layout.TILE_HASHES * HASH_BYTES
+        held = [tile[at + HASH_BYTES * i : at + HASH_BYTES * (i + 1)] for i in range(len(values))]
+        present = [value[32:] if value is not None and len(value) > 32 else b"" for value in values]
+        ids = hashing.event_ids(present)
+        computed = state.leaf_hashes(ids, [len(data) for data in present])
+        ranks_of_ids = self._ranks_of(ids)
+        leaves = []
+        for i, value in enumerate(values):
+            rank, leaf = first + i, computed[HASH_BYTES * i : HASH_BYTES * (i + 1)]
+            if value is None:
+                leaves.append(held[i] if len(held[i]) == HASH_BYTES else bytes(HASH_BYTES))
+                continue
+            self._check_value(rank, value, present[i], ids[i])
+            self._check_leaf(rank, tile_key, leaf, held[i])
+            self._check_rank_of(rank, ids[i], ranks_of_ids[i])
+            leaves.append(leaf)
+        self._extend(b"".join(leaves))
+        if self.progress is not None:
+            self.progress(first + len(values), self.report.size)
+
+    def _ranks_of(self, ids: list[bytes]) -> list[bytes | None]:
+        try:
+            return self.store.get_many("ids", ids)
+        except IntegrityError as error:
+            self.report.add(None, error.file or "ids", "bytes that can be read", "damage", str(error))
+        out: list[bytes | None] = []
+        for event_id in ids:
+            try:
+                out.append(self.store.get("ids", event_id))
+            except IntegrityError:
+                out.append(None)
+        return out
+
+    def _check_value(self, rank: int, value: bytes, data: bytes, event_id: bytes) -> None:
+        where = f"log/{layout.log_key(rank).hex()}"
+        if len(value) <= 32:
+            self.report.add(rank, where, "an id and an event", f"{len(value)} bytes")
+            return
+        if value[:32] != event_id:
+            self.report.add(rank, where, f"id {event_id.hex()} of the event bytes", f"id {value[:32].hex()}")
+        try:
+            event = Event.decode(data)
+        except StorageError as error:
+            self.report.add(rank, where, "a canonical event", "other bytes", f"rank {rank}: {where}: {error}")
+            return
+        before = self.cursors.get(event.producer)
+        if before is not None and event.sequence <= before[0]:
+            self.report.add(
+                rank,
+                where,
+                f"a sequence of producer {event.producer!r} above {before[0]}",
+                str(event.sequence),
+            )
+        self.cursors[event.producer] = (event.sequence, event_id)
+
+    def _check_leaf(self, rank: int, tile_key: bytes, leaf: bytes, held: bytes) -> None:
+        if leaf != held:
+            self.report.add(rank, f"tree/{tile_key.hex()}", f"leaf hash {leaf.hex()}", held.hex() or "nothing")
+
+    def _check_rank_of(self, rank: int, event_id: bytes, found: bytes | None) -> None:
+        if found == layout.log_key(rank):
+            self.ids_found += 1
+        else:
+            got = "nothing" if found is None else found.hex()
+            self.report.add(rank, f"ids/{event_id.hex()}", layout.log_key(rank).hex(), got)
+
+    def _extend(self, leaves: bytes) -> None:
+        seen = self.report.head_seen
+        size = self.tree.size + len(leaves) // HASH_BYTES
+        if seen is not None and self.tree.size < seen.size <= size:
+            part = self.tree.extended(leaves[: (seen.size - self.tree.size) * HASH_BYTES])[0].head()
+            if part.root != seen.root:
+                self.report.add(None, "HEAD", f"root {part.root.hex()} at size {seen.size}", f"root {seen.root.hex()}")
+        self.tree, tiles = self.tree.extended(leaves)
+        for _, key, tile in tiles:
+            if key[0] > 0 and len(tile) == layout.TILE_BYTES:
+                self._check_tile(key, tile)
+
+    def _check_tile(self, key: bytes, tile: bytes) -> None:
+        stored = self._guarded("tree", lambda: self.store.get("tree", key))
+        if stored != tile:
+            got = "nothing" if stored is None else f"{len(stored)} other bytes"
+            self.report.add(None, f"tree/{key.hex()}", f"{len(tile)} bytes of hashes of the tiles below", got)
+
+    def _check_roots(self) -> None:
+        size, root, seen = self.report.size, self.report.root, self.report.head_seen
+        if self.head is not None and root != self.head.root:
+            self.report.add(None, "meta/head", f"root {root.hex()} of the events", f"root {self.head.root.hex()}")
+        if seen is None:
+            if size and not layout.head_path(self.path).exists():
+                self.report.add(None, "HEAD", "48 bytes", "no file", f"{self.path}: HEAD is missing")
+            return
+        if seen.size > size:
+            error = RollbackError(f"HEAD names {seen.size} events, the ledger has {size}", seen.size, size)
+            self.report.add(size, "HEAD", f"size at most {size}", str(seen.size), f"{self.path}: {error}")
+        elif seen.size == 0 and seen.root != EMPTY_ROOT:
+            fork = ForkError(f"HEAD names the root {seen.root.hex()} for no events")
+            self.report.add(None, "HEAD", f"root {EMPTY_ROOT.hex()}", seen.root.hex(), f"{self.path}: {fork}")
+
+    def _check_upper_tiles(self) -> None:
+        size = self.tree.size
+        for level, tile in enumerate(self.tree.tiles):
+            key = layout.tile_key(level, size >> (8 * level) >> 8)
+            if level == 0:
+                stored = self._guarded("tree", lambda key=key: self.store.get("tree", key))  # type: ignore[misc]
+                if stored is not None and len(stored) > len(tile):
+                    self.report.add(None, f"tree/{key.hex()}", f"{len(tile)} bytes", f"{len(stored)}")
+            elif tile:
+                self._check_tile(key, tile)
+
+    def _check_tile_keys(self) -> None:
+        size, counts = self.tree.size, []
+        while size:
+            counts.append(-(-size // layout.TILE_HASHES))
+            size //= layout.TILE_HASHES
+        try:
+            for key, _ in self.store.scan("tree"):
+                index = int.from_bytes(key[1:], "big")
+                if len(key) != 9 or key[0] >= len(counts) or index >= counts[key[0]]:
+                    self.report.add(None, f"tree/{key.hex()}", f"tiles of {self.tree.size} events", "another key")
+        except IntegrityError as error:
+            self.report.add(None, error.file or "tree", "bytes that can be read", "damage", str(error))
+
+    def _check_ids(self) -> None:
+        """Entries of `ids` that no event of the log has; the entries of the events were looked up before."""
+        try:
+            count = sum(1 for _ in self.store.scan("ids"))
+            if count == self.ids_found:
+                return
+            for key, value in self.store.scan("ids"):
+                rank = int.from_bytes(value, "big")
+                stored = self.store.get("log", value) if len(value) == 8 and rank < self.report.size else None
+                if stored is None or stored[:32] != key:
+                    self.report.add(None, f"ids/{key.hex()}", "the id of an event in the log", f"rank {value.hex()}")
+        except IntegrityError as error:
+            self.report.add(None, error.file or "ids", "bytes that can be read", "damage", str(error))
+
+    def _check_meta(self) -> None:
+        found: set[str] = set()
+        try:
+            for key, value in self.store.scan("meta"):
+                name = key.decode(errors="backslashreplace")
+                if key.startswith(layout.CURSOR_PREFIX):
+                    self._check_cursor(name, value)
+                    found.add(name)
+                elif key not in (layout.FORMAT_KEY, layout.HEAD_KEY) and not key.startswith(CHECKPOINT_PREFIX):
+                    self.report.add(None, f"meta/{name}", "format, head, cursors and checkpoints", "another key")
+        except IntegrityError as error:
+            self.report.add(None, error.file or "meta", "bytes that can be read", "damage", str(error))
+            return
+        for producer in self.cursors:
+            if f"cursor/{producer}" not in found:
+                self.report.add(None, f"meta/cursor/{producer}", "a cursor", "nothing")
+
+    def _check_cursor(self, name: str, value: bytes) -> None:
+        cursor = self.cursors.get(name.removeprefix("cursor/"))
+        expected = b"" if cursor is None else layout.pack_cursor(*cursor)
+        if value != expected:
+            self.report.add(None, f"meta/{name}", expected.hex() or "no cursor", value.hex())
