@@ -1,0 +1,144 @@
+"""The memory budget: a limit in bytes on the buffers that tensor's functions allocate, checked before each allocation.
+
+What counts: the output and working arrays that functions of this package make (results, contiguous copies of strided
+inputs, packing buffers), from their allocation until the array is collected, in the size of their elements. What does not:
+arrays that the caller made, Python objects, the interpreter, and what numpy allocates inside the twins
+(`DROVEWAY_ISA=ref`).
+
+The active budgets live in a context variable: a budget holds for the thread or asyncio task that entered it and for tasks
+started inside it; a new thread starts without one. Budgets nest: an allocation counts in each active one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import weakref
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tensor.errors import BudgetExceeded
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["BudgetExceeded", "ComputeBudget", "allocate", "budget", "reserve"]
+
+
+@dataclass
+class ComputeBudget:
+    """A limit and what has been taken of it, in bytes. Safe to use from several threads."""
+
+    max_bytes: int
+    used_bytes: int = 0
+    peak_bytes: int = 0
+    _live: dict[int, tuple[int, str]] = field(default_factory=dict, repr=False)
+    _next: int = field(default=0, repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a collection may run inside it
+
+    def charge(self, nbytes: int, label: str) -> int:
+        """Takes nbytes and returns a ticket for `release`; raises BudgetExceeded if they do not fit."""
+        with self._lock:
+            if self.used_bytes + nbytes > self.max_bytes:
+                largest = max(self._live.values(), default=(0, ""))
+                raise BudgetExceeded(label, nbytes, self.used_bytes, self.max_bytes, largest)
+            self._next += 1
+            self._live[self._next] = (nbytes, label)
+            self.used_bytes += nbytes
+            self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+            return self._next
+
+    def release(self, ticket: int) -> None:
+        """Gives back what `charge` took."""
+        with self._lock:
+            nbytes, _ = self._live.pop(ticket)
+            self.used_bytes -= nbytes
+
+
+_active: ContextVar[tuple[ComputeBudget, ...]] = ContextVar("tensor.memory.budgets", default=())
+
+
+@contextlib.contextmanager
+def budget(max_bytes: int) -> Iterator[ComputeBudget]:
+    """Bounds, in bytes, what tensor's functions allocate inside the block.
+
+    Raises ValueError if max_bytes is negative, TypeError if it is not an int. Arrays that outlive the block stay
+    counted in the budget object.
+
+    >>> import numpy as np
+    >>> import tensor
+    >>> from tensor import elementary
+    >>> with tensor.budget(max_bytes=8192) as b:
+    ...     y = elementary.exp(np.zeros(1000, np.float32))
+    ...     b.used_bytes
+    4000
+    >>> with tensor.budget(max_bytes=1000):
+    ...     y = elementary.exp(np.zeros(1000, np.float32))
+    Traceback (most recent call last):
+        ...
+    tensor.errors.BudgetExceeded: elementary.exp float32[1000]: 4000 bytes requested, 0 of 1000 in use
+    """
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int):
+        raise TypeError(f"budget: max_bytes must be an int, got {type(max_bytes).__name__}")
+    if max_bytes < 0:
+        raise ValueError(f"budget: max_bytes must not be negative, got {max_bytes}")
+    entered = ComputeBudget(max_bytes)
+    token = _active.set((*_active.get(), entered))
+    try:
+        yield entered
+    finally:
+        _active.reset(token)
+
+
+def _charge(nbytes: int, label: str) -> list[tuple[ComputeBudget, int]]:
+    """Charges every active budget, or none."""
+    tickets: list[tuple[ComputeBudget, int]] = []
+    try:
+        for b in _active.get():
+            tickets.append((b, b.charge(nbytes, label)))
+    except BudgetExceeded:
+        _release(tickets)
+        raise
+    return tickets
+
+
+def _release(tickets: list[tuple[ComputeBudget, int]]) -> None:
+    for b, ticket in tickets:
+        b.release(ticket)
+
+
+@contextlib.contextmanager
+def reserve(nbytes: int, label: str) -> Iterator[None]:
+    """Counts a working buffer of nbytes for the time of the block; raises BudgetExceeded before it is taken."""
+    tickets = _charge(nbytes, label)
+    try:
+        yield
+    finally:
+        _release(tickets)
+
+
+def allocate(shape: tuple[int, ...], dtype: DTypeLike, label: str) -> NDArray[Any]:
+    """An array of the shape with undefined content, counted in the active budgets until it is collected.
+
+    Raises BudgetExceeded before anything is allocated, ValueError if the size overflows, MemoryError.
+    """
+    import numpy as np
+
+    kind: np.dtype[Any] = np.dtype(dtype)
+    nbytes = math.prod(shape) * kind.itemsize
+    if nbytes >= 2**63:
+        raise ValueError(f"{label}: the array would take {nbytes} bytes")
+    if not _active.get():
+        return np.empty(shape, kind)
+    tickets = _charge(nbytes, f"{label} {kind.name}{list(shape)}")
+    try:
+        array = np.empty(shape, kind)
+    except BaseException:
+        _release(tickets)
+        raise
+    weakref.finalize(array, _release, tickets).atexit = False
+    return array
