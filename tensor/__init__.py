@@ -13,22 +13,34 @@ _kernels = load_kernels("tensor")
 # Public name → module that defines it; a module that is public itself stands for itself.
 _PUBLIC = {
     "BudgetExceeded": "tensor.errors",
+    "ComputeBudget": "tensor.memory",
     "DtypeError": "tensor.errors",
     "ReadOnlyError": "tensor.errors",
     "ShapeError": "tensor.errors",
     "TensorError": "tensor.errors",
+    "budget": "tensor.memory",
+    "digest": "tensor.tensor_digest",
+    "elementary": "tensor.elementary",
+    "memory": "tensor.memory",
     "product": "tensor.product",
+    "random": "tensor.random",
     "reduction": "tensor.reduction",
 }
 
 __all__ = [
     "BudgetExceeded",
+    "ComputeBudget",
     "DtypeError",
     "ReadOnlyError",
     "ShapeError",
     "TensorError",
+    "budget",
     "build_info",
+    "digest",
+    "elementary",
+    "memory",
     "product",
+    "random",
     "reduction",
 ]
 

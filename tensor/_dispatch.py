@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensor import _kernels
+from tensor import _kernels, memory
 from tensor.errors import DtypeError, ReadOnlyError, ShapeError
 
 Array = NDArray[Any]
@@ -61,7 +61,9 @@ def readable(array: Array) -> Array:
     """The array itself if a kernel can read it in place, else a copy: aligned, strides in whole elements."""
     if array.flags.aligned and all(stride % array.itemsize == 0 for stride in array.strides):
         return array
-    return np.array(array, order="C", copy=True)
+    copy = memory.allocate(array.shape, array.dtype, "aligned copy")
+    np.copyto(copy, array)
+    return copy
 
 
 def checked_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], function: str) -> Array:

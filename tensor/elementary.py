@@ -4,23 +4,26 @@ Each function takes any buffer or DLPack array of any shape and strides (`f(x)[i
 new C-contiguous numpy array, or writes into `out`. NaN comes out as the canonical quiet NaN. Errors: at most 1 ulp;
 `docs/accuracy.md` has what was measured.
 
-`out` must be writable, of the same type and shape. It may be the input itself or overlap it: the result is as if the input
-had been copied first.
+`out` must be writable, of the same type and shape. It may be the input itself or overlap it: the result is as if the
+input had been copied first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from tensor import _kernels, memory
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from tensor import _kernels, elementary_ref, memory
+from tensor._dispatch import FLOATS, REFERENCE, as_floats, checked_out, describe
+from tensor.errors import DtypeError, ShapeError
 
-    F32 = NDArray[np.float32]
-    Float = NDArray[Any]  # float32 or float64 of any shape
+F32 = NDArray[np.float32]
+Float = NDArray[Any]  # float32 or float64 of any shape
+FLOAT32 = (np.dtype(np.float32),)
 
 __all__ = ["cos", "erf", "exp", "log", "pow", "sin", "sqrt", "tanh"]
 
@@ -28,13 +31,13 @@ __all__ = ["cos", "erf", "exp", "log", "pow", "sin", "sqrt", "tanh"]
 def exp(x: Any, out: Any = None) -> Float:
     """e^x, elementwise; x: float32 or float64 of any shape.
 
-    Raises TypeError for another type or a read-only `out`, ValueError for another shape of `out`.
+    Raises DtypeError for another type, ShapeError and ReadOnlyError for an `out` that does not fit.
 
     >>> import numpy as np
     >>> exp(np.array([0, 1, 89], np.float32))
     array([1.       , 2.7182817,       inf], dtype=float32)
     """
-    return _unary("exp", x, out, both=True)
+    return _unary("exp", x, out, FLOATS)
 
 
 def log(x: Any, out: Any = None) -> Float:
@@ -44,7 +47,7 @@ def log(x: Any, out: Any = None) -> Float:
     >>> log(np.array([1, 10, 0], np.float32))
     array([0.       , 2.3025851,      -inf], dtype=float32)
     """
-    return _unary("log", x, out, both=True)
+    return _unary("log", x, out, FLOATS)
 
 
 def sqrt(x: Any, out: Any = None) -> Float:
@@ -54,7 +57,7 @@ def sqrt(x: Any, out: Any = None) -> Float:
     >>> sqrt(np.array([4, -0.0], np.float32))
     array([ 2., -0.], dtype=float32)
     """
-    return _unary("sqrt", x, out, both=True)
+    return _unary("sqrt", x, out, FLOATS)
 
 
 def sin(x: Any, out: Any = None) -> F32:
@@ -64,7 +67,7 @@ def sin(x: Any, out: Any = None) -> F32:
     >>> sin(np.array([0.5, 1e10], np.float32))
     array([ 0.47942555, -0.48750603], dtype=float32)
     """
-    return _unary("sin", x, out)
+    return _unary("sin", x, out, FLOAT32)
 
 
 def cos(x: Any, out: Any = None) -> F32:
@@ -72,9 +75,9 @@ def cos(x: Any, out: Any = None) -> F32:
 
     >>> import numpy as np
     >>> cos(np.array([0, 0.5], np.float32))
-    array([1.       , 0.8775826], dtype=float32)
+    array([1.        , 0.87758255], dtype=float32)
     """
-    return _unary("cos", x, out)
+    return _unary("cos", x, out, FLOAT32)
 
 
 def tanh(x: Any, out: Any = None) -> F32:
@@ -84,7 +87,7 @@ def tanh(x: Any, out: Any = None) -> F32:
     >>> tanh(np.array([0.5, 20], np.float32))
     array([0.46211717, 1.        ], dtype=float32)
     """
-    return _unary("tanh", x, out)
+    return _unary("tanh", x, out, FLOAT32)
 
 
 def erf(x: Any, out: Any = None) -> F32:
@@ -94,38 +97,31 @@ def erf(x: Any, out: Any = None) -> F32:
     >>> erf(np.array([0.5, -20], np.float32))
     array([ 0.5204999, -1.       ], dtype=float32)
     """
-    return _unary("erf", x, out)
+    return _unary("erf", x, out, FLOAT32)
 
 
 def pow(x: Any, y: Any, out: Any = None) -> F32:
     """x to the power y, elementwise, with the special cases of C99 annex F.9.4.4.
 
     x: float32 of any shape; y: float32 of the same shape or 0-d, or a Python number, which takes x's type
-    (OverflowError if it does not fit). Raises as `exp`, and ValueError if the shapes differ.
+    (OverflowError if it does not fit). Raises as `exp`, and ShapeError if the shapes differ.
 
     >>> import numpy as np
-    >>> pow(np.array([2, -8, 0], np.float32), np.array([10, 1 / 3, 0], np.float32))
-    array([1024.,   nan,    1.], dtype=float32)
+    >>> pow(np.array([2, -8, 0], np.float32), np.array([3, 1 / 3, 0], np.float32))
+    array([ 8., nan,  1.], dtype=float32)
     >>> pow(np.array([2, 3], np.float32), 2)
     array([4., 9.], dtype=float32)
     """
-    import numpy as np
-
-    from tensor import arrays
-
     function = "elementary.pow"
-    a = arrays.array_of(x, function, "x", (np.float32,))
-    b = _exponent(y) if isinstance(y, (int, float)) else arrays.array_of(y, function, "y", (np.float32,))
+    a = as_floats(x, function, "x", FLOAT32)
+    b = _exponent(y) if isinstance(y, (int, float)) else as_floats(y, function, "y", FLOAT32)
     if b.ndim != 0 and b.shape != a.shape:
-        raise ValueError(
-            f"{function}: y must have the shape of x or be one number, "
-            f"got x {arrays.describe(a)} and y {arrays.describe(b)}"
+        raise ShapeError(
+            f"{function}: y must have the shape of x or be one number, got x = {describe(a)} and y = {describe(b)}"
         )
 
     def call(source: F32, power: F32, target: F32) -> None:
-        if _kernels.isa() == "ref":
-            from tensor import elementary_ref
-
+        if REFERENCE:
             target[...] = elementary_ref.pow_f32(source, np.broadcast_to(power, source.shape))
         else:
             _kernels.pow_f32(source.reshape(-1), power.reshape(-1), target.reshape(-1))
@@ -134,32 +130,21 @@ def pow(x: Any, y: Any, out: Any = None) -> F32:
 
 
 def _exponent(y: float) -> F32:
-    import numpy as np
-
     if isinstance(y, bool):
-        raise TypeError("elementary.pow: y must be float32 or a number, got bool")
-    try:
-        with np.errstate(over="ignore"):
-            value = np.float32(y)
-    except OverflowError:
-        value = np.float32(np.inf)
-    if np.isinf(value) and y not in (float("inf"), float("-inf")):
+        raise DtypeError("elementary.pow: y must be float32 or a number, got bool")
+    with np.errstate(over="ignore"):
+        value = np.float32(np.inf) if 1e39 < abs(y) < math.inf else np.float32(y)
+    if np.isinf(value) and abs(y) < math.inf:
         raise OverflowError(f"elementary.pow: y = {y} does not fit into float32")
     return np.asarray(value)
 
 
-def _unary(name: str, x: Any, out: Any, *, both: bool = False) -> Float:
-    import numpy as np
-
-    from tensor import arrays
-
-    a = arrays.array_of(x, f"elementary.{name}", "x", (np.float32, np.float64) if both else (np.float32,))
+def _unary(name: str, x: Any, out: Any, dtypes: Sequence[np.dtype[Any]]) -> Float:
+    a = as_floats(x, f"elementary.{name}", "x", dtypes)
     kernel = f"{name}_f{8 * a.dtype.itemsize}"
 
     def call(source: Float, target: Float) -> None:
-        if _kernels.isa() == "ref":
-            from tensor import elementary_ref
-
+        if REFERENCE:
             target[...] = getattr(elementary_ref, kernel)(source)
         else:
             getattr(_kernels, kernel)(source.reshape(-1), target.reshape(-1))
@@ -168,29 +153,30 @@ def _unary(name: str, x: Any, out: Any, *, both: bool = False) -> Float:
 
 
 def _apply(function: str, call: Callable[..., None], inputs: tuple[Float, ...], out: Any) -> Float:
-    """Runs call(*inputs, target) on plain arrays, and brings the result to where `out` wants it."""
-    from tensor import arrays
-
-    sources = [arrays.contiguous(a, function) for a in inputs]
-    first = sources[0]
-    if out is None:
-        result = memory.allocate(first.shape, first.dtype, function)
-        call(*sources, result)
-        return result
-    target = arrays.writable_array_of(out, function, first)
-    if arrays.is_plain(target) and all(_same_or_apart(s, target) for s in sources):
+    """Runs call(*inputs, target) on contiguous arrays, and brings the result to where `out` wants it."""
+    target = None if out is None else checked_out(out, inputs[0].shape, inputs[0].dtype, function)
+    sources = [_contiguous(a, function) for a in inputs]
+    if target is not None and target.flags.c_contiguous and all(_same_or_apart(s, target) for s in sources):
         call(*sources, target)
-    else:
-        result = memory.allocate(first.shape, first.dtype, f"{function} result before it is copied to out,")
-        call(*sources, result)
-        target[...] = result
+        return target
+    result = memory.allocate(inputs[0].shape, inputs[0].dtype, function)
+    call(*sources, result)
+    if target is None:
+        return result
+    target[...] = result
     return target
+
+
+def _contiguous(a: Float, function: str) -> Float:
+    if a.flags.c_contiguous:
+        return a
+    copy = memory.allocate(a.shape, a.dtype, f"{function} contiguous copy")
+    np.copyto(copy, a)
+    return copy
 
 
 def _same_or_apart(source: Float, target: Float) -> bool:
     """True if a kernel that reads and writes element by element may use both."""
-    import numpy as np
-
     if source.shape == target.shape and source.ctypes.data == target.ctypes.data:
         return True
     return not np.may_share_memory(source, target)

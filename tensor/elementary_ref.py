@@ -1,8 +1,8 @@
 """Twins of the elementary functions: the definition of every bit, in numpy.
 
-Only + − × ÷ sqrt (exact by IEEE 754), the exact fma of `fma_ref`, comparisons, selections and bit operations are used, in
-the order in which the kernels (`kernels/include/droveway/math_f32.hpp`, `math_f64.hpp`) use them. Every function takes an
-array of any shape and returns one of the same shape and type; NaN comes out as the canonical quiet NaN.
+Only + − × ÷ sqrt (exact by IEEE 754), the exact fma of `fma_ref`, comparisons, selections and bit operations are used,
+in the order in which the kernels (`kernels/include/droveway/math_f32.hpp`, `math_f64.hpp`) use them. Every function
+takes an array of any shape and returns one of the same shape and type; NaN comes out as the canonical quiet NaN.
 
 Coefficients: `tests/tensor/accuracy/coefficients.py`. Measured errors: `docs/accuracy.md`.
 """
@@ -190,8 +190,8 @@ def _reduce_long(x: F32) -> tuple[F32, F32, U32]:
     table = TWO_BY_PI_WORDS.astype(np.uint64)
 
     def window(i: int) -> U64:
-        pair = (table[word + i] << np.uint64(32)) | table[word + i + 1]
-        return (pair << shift) >> np.uint64(32)
+        pair: U64 = ((table[word + i] << np.uint64(32)) | table[word + i + 1]) << shift
+        return pair >> np.uint64(32)
 
     middle = ((mantissa * window(2)) >> np.uint64(32)) + mantissa * window(1)
     top = (middle >> np.uint64(32)) + mantissa * window(0)
@@ -216,6 +216,24 @@ def _sine_and_cosine(r: F32, s: F32) -> tuple[F32, F32]:
     return sine, w + fma_f32(r, -s, rest)
 
 
+def _in_quadrant(n: U32, sine: F32, cosine: F32) -> F32:
+    """The sine of the full angle out of sine and cosine of the reduced one."""
+    y = np.where((n & np.uint32(1)) == 0, sine, cosine)
+    return (y.view(np.uint32) ^ ((n & np.uint32(2)) << np.uint32(30))).view(np.float32)
+
+
+def sine_and_cosine_2pi_f32(u: F32) -> tuple[F32, F32]:
+    """sin and cos of 2πu, 0 ≤ u ≤ 1, u one-dimensional: quarter turns are exact, so the reduction is too."""
+    v = u * np.float32(4)
+    t = v + MAGIC32
+    quarter = v - (t - MAGIC32)
+    r = quarter * HALF_PI_A
+    s = fma_f32(quarter, HALF_PI_B, fma_f32(quarter, HALF_PI_A, -r))
+    sine, cosine = _sine_and_cosine(r, s)
+    n = t.view(np.uint32)
+    return _in_quadrant(n, sine, cosine), _in_quadrant(n + np.uint32(1), sine, cosine)
+
+
 def _sine_shifted(x: F32, quarter: int) -> F32:
     r, s, n = _reduce_short(x)
     far = np.abs(x) > REDUCE_SHORT_MAX
@@ -224,8 +242,7 @@ def _sine_shifted(x: F32, quarter: int) -> F32:
         r, s, n = np.where(far, r_far, r), np.where(far, s_far, s), np.where(far, n_far, n)
     n = n + np.uint32(quarter)
     sine, cosine = _sine_and_cosine(r, s)
-    y = np.where((n & np.uint32(1)) == 0, sine, cosine)
-    y = (y.view(np.uint32) ^ ((n & np.uint32(2)) << np.uint32(30))).view(np.float32)
+    y = _in_quadrant(n, sine, cosine)
     if quarter == 0:
         y = np.where(x == 0, x, y)
     return canonical(np.where(np.abs(x) == np.inf, NAN32, y))
@@ -258,7 +275,7 @@ def tanh_f32(x: F32) -> F32:
     v = scale * q
     d = s + v
     d_rest = (s - d) + v
-    t = np.float32(2) / d
+    t: F32 = np.divide(np.float32(2), d)
     t_rest = fma_f32(-t, d_rest, fma_f32(-t, d, np.float32(2))) * (t * np.float32(0.5))
     w = np.float32(1) - t
     far = w + (((np.float32(1) - w) - t) - t_rest)
@@ -290,7 +307,9 @@ def sqrt_f64(x: F64) -> F64:
 
 def _is_integer(y: F32) -> NDArray[np.bool_]:
     """True where |y| is an integer, y ≥ 0; infinity is one."""
-    return (y >= np.float32(2.0**23)) | ((y + np.float32(2.0**23)) - np.float32(2.0**23) == y)
+    large = np.float32(2.0**23)
+    whole: NDArray[np.bool_] = (y >= large) | ((y + large) - large == y)
+    return whole
 
 
 @_blockwise

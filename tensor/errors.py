@@ -29,14 +29,28 @@ class ReadOnlyError(TensorError, TypeError):
 class BudgetExceeded(TensorError, MemoryError):  # noqa: N818 (the name that DESIGN.md promises)
     """A buffer does not fit into the memory budget; nothing was allocated.
 
-    Attributes, in bytes: `requested`, `in_use`, `limit`, and `largest_live`, the largest buffer that is live.
+    Attributes, in bytes: `requested`, `in_use`, `limit`, and `largest_live`, the largest buffer that is counted (0 if
+    there is none); `largest_live_name` and `requested_name` say what the buffers are.
     """
 
-    def __init__(self, requested: int, in_use: int, limit: int, largest_live: int) -> None:
+    def __init__(  # noqa: PLR0917
+        self,
+        requested: int,
+        in_use: int,
+        limit: int,
+        largest_live: int,
+        requested_name: str = "a buffer",
+        largest_live_name: str = "",
+    ) -> None:
         self.requested = requested
         self.in_use = in_use
         self.limit = limit
         self.largest_live = largest_live
-        super().__init__(
-            f"{requested} bytes requested with {in_use} of {limit} in use (largest live buffer: {largest_live} bytes)"
-        )
+        self.requested_name = requested_name
+        self.largest_live_name = largest_live_name
+        largest = f"; the largest live buffer is {largest_live_name}, {largest_live} bytes" if largest_live_name else ""
+        super().__init__(f"{requested_name}: {requested} bytes requested, {in_use} of {limit} in use{largest}")
+
+    def __reduce__(self) -> tuple[type[BudgetExceeded], tuple[object, ...]]:
+        numbers = (self.requested, self.in_use, self.limit, self.largest_live)
+        return type(self), (*numbers, self.requested_name, self.largest_live_name)

@@ -1,9 +1,9 @@
 """Exact fused multiply-add on arrays: a·b + c rounded once, built from plain float64 additions and products.
 
-The twins (`*_ref.py`) need the same fma as the hardware. Both functions here keep the exact value as a sum of floats and
-round it once, by rounding an intermediate sum *to odd* (if the sum is inexact and its last bit is even, step towards the
-error), which keeps the information that the last rounding needs (Boldo and Melquiond, "Emulation of FMA and correctly
-rounded sums", IEEE Transactions on Computers 57, 2008).
+The twins (`*_ref.py`) need the same fma as the hardware. Both functions here keep the exact value as a sum of floats
+and round it once, by rounding an intermediate sum *to odd* (if the sum is inexact and its last bit is even, step to
+the error's side), which keeps the information that the last rounding needs (Boldo and Melquiond, "Emulation of FMA and
+correctly rounded sums", IEEE Transactions on Computers 57, 2008).
 
 Not defined here: sign and payload of a NaN. Kernels and twins make NaN canonical before they store it.
 """
@@ -24,7 +24,7 @@ _SHIFT_MAX = 200  # two numbers this many binary digits apart only touch through
 _EXPONENT_MIN = -1500  # |sum| < 2^202 in its own frame, so below this everything rounds to a signed zero
 
 
-def fma_f32(a: F32, b: F32, c: F32) -> F32:
+def fma_f32(a: F32 | np.float32, b: F32 | np.float32, c: F32 | np.float32) -> F32:
     """a·b + c in float32 with one rounding; the three shapes broadcast.
 
     Raises TypeError unless all three are float32. The float64 product of two float32 is exact (48 bits); the third is
@@ -41,7 +41,7 @@ def fma_f32(a: F32, b: F32, c: F32) -> F32:
     return total[()]
 
 
-def fma_f64(a: F64, b: F64, c: F64) -> F64:
+def fma_f64(a: F64 | np.float64, b: F64 | np.float64, c: F64 | np.float64) -> F64:
     """a·b + c in float64 with one rounding, subnormal results included; the three shapes broadcast.
 
     Raises TypeError unless all three are float64.

@@ -1,12 +1,12 @@
 """The memory budget: a limit in bytes on the buffers that tensor's functions allocate, checked before each allocation.
 
 What counts: the output and working arrays that functions of this package make (results, contiguous copies of strided
-inputs, packing buffers), from their allocation until the array is collected, in the size of their elements. What does not:
-arrays that the caller made, Python objects, the interpreter, and what numpy allocates inside the twins
-(`DROVEWAY_ISA=ref`).
+inputs, packing buffers), from their allocation until the array is collected, in the size of their elements. What does
+not: arrays that the caller made, Python objects, the interpreter, buffers of fixed size (the blocks of `digest` and of
+`random`), and what numpy allocates inside the twins (`DROVEWAY_ISA=ref`).
 
-The active budgets live in a context variable: a budget holds for the thread or asyncio task that entered it and for tasks
-started inside it; a new thread starts without one. Budgets nest: an allocation counts in each active one.
+The active budgets live in a context variable: a budget holds for the thread or asyncio task that entered it and for
+tasks started inside it; a new thread starts without one. Budgets nest: an allocation counts in each active one.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class ComputeBudget:
         """Takes nbytes and returns a ticket for `release`; raises BudgetExceeded if they do not fit."""
         with self._lock:
             if self.used_bytes + nbytes > self.max_bytes:
-                largest = max(self._live.values(), default=(0, ""))
-                raise BudgetExceeded(label, nbytes, self.used_bytes, self.max_bytes, largest)
+                largest, name = max(self._live.values(), default=(0, ""))
+                raise BudgetExceeded(nbytes, self.used_bytes, self.max_bytes, largest, label, name)
             self._next += 1
             self._live[self._next] = (nbytes, label)
             self.used_bytes += nbytes

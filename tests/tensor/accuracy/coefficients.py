@@ -3,8 +3,8 @@
     python tests/tensor/accuracy/coefficients.py [NAME …]
 
 prints each polynomial: weighted least squares on Chebyshev nodes in 60 digits (close to the smallest maximum), of the
-remainder after the terms that are kept exact; then rounded to float32 or float64 one coefficient after the other, lowest
-degree first, refitting the rest after each rounding.
+remainder after the terms that are kept exact; then rounded to float32 or float64 one coefficient after the other,
+lowest degree first, refitting the rest after each rounding.
 """
 
 from __future__ import annotations
@@ -72,21 +72,52 @@ def squared(function: Real, at_zero: mpf) -> Real:
 
 FITS = {
     # exp r = 1 + r + r² P(r)
-    "exp_f32": Fit(taylor_safe(lambda r: (mp.exp(r) - 1 - r) / r**2, mpf("0.5")), lambda r: r**2,
-                   -HALF_LN2 - 1e-5, HALF_LN2 + 1e-5, 5, np.float32),
-    "exp_f64": Fit(taylor_safe(lambda r: (mp.exp(r) - 1 - r) / r**2, mpf("0.5")), lambda r: r**2,
-                   -HALF_LN2 - 1e-9, HALF_LN2 + 1e-9, 11, np.float64),
+    "exp_f32": Fit(
+        taylor_safe(lambda r: (mp.exp(r) - 1 - r) / r**2, mpf("0.5")),
+        lambda r: r**2,
+        -HALF_LN2 - 1e-5,
+        HALF_LN2 + 1e-5,
+        5,
+        np.float32,
+    ),
+    "exp_f64": Fit(
+        taylor_safe(lambda r: (mp.exp(r) - 1 - r) / r**2, mpf("0.5")),
+        lambda r: r**2,
+        -HALF_LN2 - 1e-9,
+        HALF_LN2 + 1e-9,
+        11,
+        np.float64,
+    ),
     # log(1 + f) = f − f²/2 + f³ P(f)
-    "log_f32": Fit(taylor_safe(lambda f: (mp.log(1 + f) - f + f**2 / 2) / f**3, mpf(1) / 3),
-                   taylor_safe(lambda f: f**3 / mp.log(1 + f), mpf(0)), ROOT / 2 - 1, ROOT - 1, 8, np.float32),
+    "log_f32": Fit(
+        taylor_safe(lambda f: (mp.log(1 + f) - f + f**2 / 2) / f**3, mpf(1) / 3),
+        taylor_safe(lambda f: f**3 / mp.log(1 + f), mpf(0)),
+        ROOT / 2 - 1,
+        ROOT - 1,
+        8,
+        np.float32,
+    ),
     # log(1 + f) = 2 atanh s, s = f / (2 + f); 2 atanh s = 2s + s z P(z), z = s²
-    "log_f64": Fit(squared(lambda s: (2 * mp.atanh(s) - 2 * s) / s**3, mpf(2) / 3), lambda z: z, 0.0,
-                   ((ROOT - 1) / (ROOT + 1)) ** 2, 6, np.float64),
+    "log_f64": Fit(
+        squared(lambda s: (2 * mp.atanh(s) - 2 * s) / s**3, mpf(2) / 3),
+        lambda z: z,
+        0.0,
+        ((ROOT - 1) / (ROOT + 1)) ** 2,
+        6,
+        np.float64,
+    ),
     # sin r = r + r z P(z), cos r = 1 − z/2 + z² P(z), z = r²
-    "sin_f32": Fit(squared(lambda r: (mp.sin(r) - r) / r**3, -mpf(1) / 6), lambda z: z, 0.0, (QUARTER * 1.01) ** 2, 3,
-                   np.float32),
-    "cos_f32": Fit(squared(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4, mpf(1) / 24), lambda z: z**2, 0.0,
-                   (QUARTER * 1.01) ** 2, 2, np.float32),
+    "sin_f32": Fit(
+        squared(lambda r: (mp.sin(r) - r) / r**3, -mpf(1) / 6), lambda z: z, 0.0, (QUARTER * 1.01) ** 2, 3, np.float32
+    ),
+    "cos_f32": Fit(
+        squared(lambda r: (mp.cos(r) - 1 + r**2 / 2) / r**4, mpf(1) / 24),
+        lambda z: z**2,
+        0.0,
+        (QUARTER * 1.01) ** 2,
+        2,
+        np.float32,
+    ),
     # tanh x = x + x z P(z), |x| ≤ 0.625
     "tanh_f32": Fit(squared(lambda x: (mp.tanh(x) - x) / x**3, -mpf(1) / 3), lambda z: z, 0.0, 0.625**2, 5, np.float32),
     # erf x = x + x P(z), |x| ≤ 1
@@ -94,8 +125,14 @@ FITS = {
     # erfc x = exp(−(x + x P(x))), 1 ≤ x ≤ 3.93; the error in erfc itself is what counts
     "erfc_f32": Fit(lambda x: -mp.log(mp.erfc(x)) / x - 1, lambda x: x * mp.erfc(x), 1.0, 3.93, 7, np.float32),
     # log₂(1 + f) = s P(z), s = f / (2 + f), z = s²
-    "log2_f64": Fit(squared(lambda s: 2 * mp.atanh(s) / s / mp.log(2), 2 / mp.log(2)), one, 0.0,
-                    ((ROOT - 1) / (ROOT + 1)) ** 2, 6, np.float64),
+    "log2_f64": Fit(
+        squared(lambda s: 2 * mp.atanh(s) / s / mp.log(2), 2 / mp.log(2)),
+        one,
+        0.0,
+        ((ROOT - 1) / (ROOT + 1)) ** 2,
+        6,
+        np.float64,
+    ),
     # 2^r, |r| ≤ ½
     "exp2_f64": Fit(lambda r: 2**r, one, -0.5, 0.5, 10, np.float64),
 }
