@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensor import product_ref, reduction_ref
+from tensor import elementary_ref, product_ref, random_ref, reduction_ref
 from tensor.fma_ref import fma_f32, fma_f64
 
 Words = NDArray[np.uint64]
@@ -34,6 +34,8 @@ _EDGES_F64 = np.array(
     ],
     np.uint64,
 )
+_KEY = 0x299F31D0A4093822
+_COUNTER = 0xFFFFFFFFFFFFFFF0  # wraps soon
 _LENGTHS = (0, 1, 2, 15, 16, 17, 63, 64, 65, 1000, 4095, 4096, 4097, 8192, 12289, 270001)
 _SHORT = 200
 # m, n, k, a transposed, b transposed, awkward values
@@ -63,6 +65,20 @@ def digests() -> dict[str, str]:
         "tensor.sum_columns_f64": fnv1a(_column_sums(f64)),
         "tensor.matmul_f32": fnv1a(_products(f32)),
         "tensor.matmul_f64": fnv1a(_products(f64)),
+        "tensor.exp_f32": fnv1a(_unary(elementary_ref.exp_f32, f32)),
+        "tensor.log_f32": fnv1a(_unary(elementary_ref.log_f32, f32)),
+        "tensor.sin_f32": fnv1a(_unary(elementary_ref.sin_f32, f32)),
+        "tensor.cos_f32": fnv1a(_unary(elementary_ref.cos_f32, f32)),
+        "tensor.tanh_f32": fnv1a(_unary(elementary_ref.tanh_f32, f32)),
+        "tensor.erf_f32": fnv1a(_unary(elementary_ref.erf_f32, f32)),
+        "tensor.sqrt_f32": fnv1a(_unary(elementary_ref.sqrt_f32, f32)),
+        "tensor.exp_f64": fnv1a(_unary(elementary_ref.exp_f64, f64)),
+        "tensor.log_f64": fnv1a(_unary(elementary_ref.log_f64, f64)),
+        "tensor.sqrt_f64": fnv1a(_unary(elementary_ref.sqrt_f64, f64)),
+        "tensor.pow_f32": fnv1a(_powers()),
+        "tensor.philox_words": fnv1a(iter([random_ref.philox_words(_KEY, _COUNTER, 7, 1, 3, 70001)])),
+        "tensor.philox_uniform_f32": fnv1a(iter([random_ref.philox_uniform_f32(_KEY, _COUNTER, 1, 70001)])),
+        "tensor.philox_normal_f32": fnv1a(iter([random_ref.philox_normal_f32(_KEY, _COUNTER, 1, 70001)])),
     }
 
 
@@ -151,6 +167,19 @@ def _products(dtype: np.dtype[Any]) -> Iterator[Any]:
             a.reshape(k, m).T if a_transposed else a.reshape(m, k),
             b.reshape(n, k).T if b_transposed else b.reshape(k, n),
         )
+
+
+def _unary(function: Callable[[Any], Any], dtype: np.dtype[Any]) -> Iterator[Any]:
+    yield function(awkward(21, 70001, dtype))
+    yield function(values(22, 20011, dtype))
+
+
+def _powers() -> Iterator[Any]:
+    f32 = np.dtype(np.float32)
+    plain = values(22, 20011, f32)
+    yield elementary_ref.pow_f32(awkward(21, 70001, f32), awkward(23, 70001, f32))
+    yield elementary_ref.pow_f32(plain, values(24, 20011, f32))
+    yield elementary_ref.pow_f32(plain, np.full_like(plain, 3))
 
 
 def _canonical(x: Floats) -> Floats:

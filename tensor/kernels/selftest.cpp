@@ -128,6 +128,48 @@ uint64_t hash_lanes(void (*probe)(const T*, W*)) {
   return hash;
 }
 
+// Any bit pattern, then plain values, of a length that several threads share and that leaves a partial vector.
+template <class T>
+uint64_t hash_unary(void (*function)(const T*, T*, size_t)) {
+  uint64_t hash = fnv1a(nullptr, 0);
+  const std::vector<T> inputs[] = {awkward(21, 70001, T(0)), values<T>(22, 20011)};
+  for (const std::vector<T>& x : inputs) {
+    std::vector<T> out(x.size());
+    function(x.data(), out.data(), x.size());
+    hash = fnv1a(out.data(), out.size() * sizeof(T), hash);
+  }
+  return hash;
+}
+
+uint64_t hash_pow(void (*pow)(const float*, const float*, size_t, float*, size_t)) {
+  uint64_t hash = fnv1a(nullptr, 0);
+  const std::vector<float> bases[] = {awkward(21, 70001, 0.0f), values<float>(22, 20011)};
+  const std::vector<float> exponents[] = {awkward(23, 70001, 0.0f), values<float>(24, 20011)};
+  std::vector<float> out(70001);
+  for (int i = 0; i < 2; ++i) {
+    const size_t n = bases[i].size();
+    pow(bases[i].data(), exponents[i].data(), 1, out.data(), n);
+    hash = fnv1a(out.data(), n * sizeof(float), hash);
+  }
+  const float cube = 3.0f;
+  pow(bases[1].data(), &cube, 0, out.data(), bases[1].size());
+  return fnv1a(out.data(), bases[1].size() * sizeof(float), hash);
+}
+
+constexpr uint64_t kKey = 0x299F31D0A4093822ull;
+constexpr uint64_t kCounter = 0xFFFFFFFFFFFFFFF0ull;  // wraps soon
+
+uint64_t hash_words(const TensorTable& table) {
+  std::vector<uint32_t> out(70001);
+  table.philox_words(kKey, kCounter, 7, 1, 3, out.data(), out.size());
+  return fnv1a(out.data(), out.size() * sizeof(uint32_t));
+}
+uint64_t hash_draw(void (*draw)(uint64_t, uint64_t, size_t, float*, size_t)) {
+  std::vector<float> out(70001);
+  draw(kKey, kCounter, 1, out.data(), out.size());
+  return fnv1a(out.data(), out.size() * sizeof(float));
+}
+
 }  // namespace
 
 void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context) {
@@ -141,6 +183,20 @@ void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context
   emit(context, "tensor.sum_columns_f64", hash_columns(table.sum_columns_f64));
   emit(context, "tensor.matmul_f32", hash_matmul(table.matmul_workspace_f32, table.matmul_f32));
   emit(context, "tensor.matmul_f64", hash_matmul(table.matmul_workspace_f64, table.matmul_f64));
+  emit(context, "tensor.exp_f32", hash_unary(table.exp_f32));
+  emit(context, "tensor.log_f32", hash_unary(table.log_f32));
+  emit(context, "tensor.sin_f32", hash_unary(table.sin_f32));
+  emit(context, "tensor.cos_f32", hash_unary(table.cos_f32));
+  emit(context, "tensor.tanh_f32", hash_unary(table.tanh_f32));
+  emit(context, "tensor.erf_f32", hash_unary(table.erf_f32));
+  emit(context, "tensor.sqrt_f32", hash_unary(table.sqrt_f32));
+  emit(context, "tensor.exp_f64", hash_unary(table.exp_f64));
+  emit(context, "tensor.log_f64", hash_unary(table.log_f64));
+  emit(context, "tensor.sqrt_f64", hash_unary(table.sqrt_f64));
+  emit(context, "tensor.pow_f32", hash_pow(table.pow_f32));
+  emit(context, "tensor.philox_words", hash_words(table));
+  emit(context, "tensor.philox_uniform_f32", hash_draw(table.philox_uniform_f32));
+  emit(context, "tensor.philox_normal_f32", hash_draw(table.philox_normal_f32));
 }
 
 }  // namespace droveway
