@@ -16,6 +16,7 @@ from storage.errors import CanonicalError
 
 BYTES_MAX = 16 << 20
 DEPTH_MAX = 16
+_PIECE_BYTES = 4096
 
 _NAN = struct.unpack(">d", bytes.fromhex("7ff8000000000000"))[0]
 _NAN_BYTES = bytes.fromhex("7ff8000000000000")
@@ -190,11 +191,22 @@ def _string(data: bytes, position: int, end: int) -> tuple[int, int]:
     else:
         raise CanonicalError(f"map keys are strings, got type byte 0x{code:02x}", position)
     stop = _stop(position, start, length, end)
-    try:
-        data[start:stop].decode()
-    except UnicodeDecodeError as error:
-        raise CanonicalError(f"invalid UTF-8: {error.reason}", start + error.start) from None
+    _check_utf8(data, start, stop)
     return start, stop
+
+
+def _check_utf8(data: bytes, start: int, stop: int) -> None:
+    """Piece by piece: a decoded string takes up to four times the memory of its bytes."""
+    while start < stop:
+        end = min(start + _PIECE_BYTES, stop)
+        if end < stop:
+            while end > start + _PIECE_BYTES - 4 and data[end] & 0xC0 == 0x80:
+                end -= 1
+        try:
+            data[start:end].decode()
+        except UnicodeDecodeError as error:
+            raise CanonicalError(f"invalid UTF-8: {error.reason}", start + error.start) from None
+        start = end
 
 
 def _integer(data: bytes, position: int, end: int) -> int:

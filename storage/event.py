@@ -15,7 +15,8 @@ PRODUCER_BYTES_MAX = 64
 PARENTS_MAX = 16
 
 _KIND = re.compile(r"[a-z0-9._-]{1,64}")
-_KEYS = "aekpqst"
+_KEYS = list("aekpqst")
+_KEYS_WITH_WALL = list("aekpqstw")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +172,7 @@ def _fields(value: Any) -> dict[str, Any]:
     """The constructor's arguments from a decoded map, or EventError for another shape."""
     if type(value) is not dict:
         raise EventError(f"Event: expected a map, got {type(value).__name__}")
-    names = "".join(value)
-    if len(names) != len(value) or names not in (_KEYS, _KEYS + "w"):
+    if list(value) not in (_KEYS, _KEYS_WITH_WALL):
         raise EventError(f"Event: expected the keys a e k p q s t and perhaps w, got {' '.join(map(repr, value))}")
     return {
         "producer": value["a"], "effect": value["e"], "kind": value["k"], "parents": value["p"],
