@@ -39,7 +39,9 @@ def sum(x: object, axis: int | None = None, out: object = None) -> NDArray[Any] 
     if axis is None:
         if out is not None:
             raise ShapeError("sum: out needs an axis, because the sum of all elements is a scalar")
-        scalar: np.floating[Any] = array.dtype.type(_sum_vector(array if array.ndim == 1 else array.reshape(-1)))
+        total = np.empty(1, array.dtype)
+        _sum_vector(array if array.ndim == 1 else array.reshape(-1), total)
+        scalar: np.floating[Any] = total[0]
         return scalar
     if not -array.ndim <= axis < array.ndim:
         raise ShapeError(
@@ -73,13 +75,20 @@ def dot(x: object, y: object) -> np.floating[Any]:
         raise ShapeError(f"dot: x and y must be vectors of one length, got x = {describe(a)} and y = {describe(b)}")
     if a.dtype != b.dtype:
         raise DtypeError(f"dot: x and y must have one type, got x = {describe(a)} and y = {describe(b)}")
-    kernel = reduction_ref.dot if REFERENCE else _DOT[a.dtype.name]
-    scalar: np.floating[Any] = a.dtype.type(kernel(a, b))
+    total = np.empty(1, a.dtype)
+    if REFERENCE:
+        total[0] = reduction_ref.dot(a, b)
+    else:
+        _DOT[a.dtype.name](a, b, total)
+    scalar: np.floating[Any] = total[0]
     return scalar
 
 
-def _sum_vector(x: Array) -> Any:
-    return reduction_ref.sum(x) if REFERENCE else _SUM[x.dtype.name](x)
+def _sum_vector(x: Array, total: Array) -> None:  # [n] → [1]
+    if REFERENCE:
+        total[0] = reduction_ref.sum(x)
+    else:
+        _SUM[x.dtype.name](x, total)
 
 
 def _sum_axis(x: Array, axis: int, out: Array) -> None:
@@ -95,4 +104,4 @@ def _sum_axis(x: Array, axis: int, out: Array) -> None:
             _SUM_COLUMNS[x.dtype.name](folded[o], flat[o])
         else:
             for i in range(inner):
-                flat[o, i] = _sum_vector(folded[o, :, i])
+                _sum_vector(folded[o, :, i], flat[o, i : i + 1])

@@ -46,22 +46,29 @@ void require_aligned(const A& array, const char* name) {
     throw nb::type_error((std::string(name) + " must be aligned to its elements").c_str());
 }
 
+// A scalar result goes into out[0], not through a Python float: that conversion would happen in the host's
+// floating-point mode, which may flush subnormals.
 template <class T>
-T sum(Vector<T> x, T (*TensorTable::*kernel)(const T*, ptrdiff_t, size_t)) {
-  require_aligned(x, "x");
-  T out;
-  call_kernel([&] { out = (kernels().*kernel)(x.data(), x.stride(0), x.shape(0)); });
-  return out;
+void require_one(const VectorOut<T>& out) {
+  require_aligned(out, "out");
+  if (out.shape(0) != 1) throw nb::value_error("out must have one element");
 }
 
 template <class T>
-T dot(Vector<T> x, Vector<T> y, T (*TensorTable::*kernel)(const T*, ptrdiff_t, const T*, ptrdiff_t, size_t)) {
+void sum(Vector<T> x, VectorOut<T> out, T (*TensorTable::*kernel)(const T*, ptrdiff_t, size_t)) {
+  require_aligned(x, "x");
+  require_one(out);
+  call_kernel([&] { out.data()[0] = (kernels().*kernel)(x.data(), x.stride(0), x.shape(0)); });
+}
+
+template <class T>
+void dot(Vector<T> x, Vector<T> y, VectorOut<T> out,
+         T (*TensorTable::*kernel)(const T*, ptrdiff_t, const T*, ptrdiff_t, size_t)) {
   require_aligned(x, "x");
   require_aligned(y, "y");
+  require_one(out);
   if (x.shape(0) != y.shape(0)) throw nb::value_error("dot: x and y must have the same length");
-  T out;
-  call_kernel([&] { out = (kernels().*kernel)(x.data(), x.stride(0), y.data(), y.stride(0), x.shape(0)); });
-  return out;
+  call_kernel([&] { out.data()[0] = (kernels().*kernel)(x.data(), x.stride(0), y.data(), y.stride(0), x.shape(0)); });
 }
 
 template <class T>
@@ -102,12 +109,15 @@ void matmul(Matrix<T> a, Matrix<T> b, MatrixOut<T> out, size_t (*TensorTable::*w
 }
 
 void bind_reductions(nb::module_& m) {
-  m.def("sum_f32", [](Vector<float> x) { return sum(x, &TensorTable::sum_f32); }, "x"_a.noconvert());
-  m.def("sum_f64", [](Vector<double> x) { return sum(x, &TensorTable::sum_f64); }, "x"_a.noconvert());
-  m.def("dot_f32", [](Vector<float> x, Vector<float> y) { return dot(x, y, &TensorTable::dot_f32); },
-        "x"_a.noconvert(), "y"_a.noconvert());
-  m.def("dot_f64", [](Vector<double> x, Vector<double> y) { return dot(x, y, &TensorTable::dot_f64); },
-        "x"_a.noconvert(), "y"_a.noconvert());
+  m.def("sum_f32", [](Vector<float> x, VectorOut<float> out) { sum(x, out, &TensorTable::sum_f32); },
+        "x"_a.noconvert(), "out"_a.noconvert(), "out[0] = the sum of x.");
+  m.def("sum_f64", [](Vector<double> x, VectorOut<double> out) { sum(x, out, &TensorTable::sum_f64); },
+        "x"_a.noconvert(), "out"_a.noconvert(), "out[0] = the sum of x.");
+  m.def("dot_f32", [](Vector<float> x, Vector<float> y, VectorOut<float> out) { dot(x, y, out, &TensorTable::dot_f32); },
+        "x"_a.noconvert(), "y"_a.noconvert(), "out"_a.noconvert(), "out[0] = the dot product of x and y.");
+  m.def("dot_f64",
+        [](Vector<double> x, Vector<double> y, VectorOut<double> out) { dot(x, y, out, &TensorTable::dot_f64); },
+        "x"_a.noconvert(), "y"_a.noconvert(), "out"_a.noconvert(), "out[0] = the dot product of x and y.");
   m.def("sum_columns_f32", [](Matrix<float> x, VectorOut<float> out) { sum_columns(x, out, &TensorTable::sum_columns_f32); },
         "x"_a.noconvert(), "out"_a.noconvert());
   m.def("sum_columns_f64", [](Matrix<double> x, VectorOut<double> out) { sum_columns(x, out, &TensorTable::sum_columns_f64); },
@@ -198,6 +208,14 @@ nb::dict self_test(const std::string& isa) {
 void bind_runtime(nb::module_& m) {
   m.def("isa", [] { return droveway::isa_name(chosen); }, "The build in use: 'v3', 'v4', 'neon' or 'ref'.");
   m.def("isa_best", [] { return droveway::isa_name(droveway::isa_best()); }, "The best build this CPU has, or 'ref'.");
+  m.def("select_isa", [](const std::string& best, const std::string& want) {
+        Isa level = Isa::ref, isa;
+        for (Isa each : {Isa::v3, Isa::v4, Isa::neon})
+          if (best == droveway::isa_name(each)) level = each;
+        const char* error = droveway::isa_select(level, want.c_str(), &isa);
+        if (error != nullptr) throw nb::import_error(error);
+        return droveway::isa_name(isa);
+      }, "best"_a, "want"_a, "The build that DROVEWAY_ISA=want selects on a CPU whose best level is `best`.");
   m.def("compiler", [] { return DW_COMPILER; }, "The compiler that built the kernels.");
   m.def("threads", &dw_threads, "Threads that kernels use, the calling one included.");
   m.def("set_threads", [](int n) {

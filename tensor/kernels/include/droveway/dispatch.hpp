@@ -34,45 +34,31 @@ inline Isa isa_best() {
 #endif
 }
 
-// Fills isa; returns nullptr, or one sentence for an ImportError. The text lives until the next call.
-inline const char* isa_choose(Isa* isa) {
+// Which build the word `want` (nullptr or empty: none) selects on a CPU whose best level is `best`. Fills isa and
+// returns nullptr, or returns one sentence for an ImportError; the text lives until the next call.
+inline const char* isa_select(Isa best, const char* want, Isa* isa) {
   static char text[256];
-  const Isa best = isa_best();
+  const bool x86 = best != Isa::neon;
   const char* has = best == Isa::ref ? "nothing above x86-64-v2" : isa_name(best);
-  const char* want = std::getenv("DROVEWAY_ISA");
   if (want == nullptr || *want == '\0') {
-    if (best == Isa::ref) {
-      return "droveway needs a CPU with x86-64-v3 (AVX2, FMA), and this one has nothing above x86-64-v2: set "
-             "DROVEWAY_ISA=ref to run the Python twins (slow, the same bits)";
-    }
     *isa = best;
-    return nullptr;
+    if (best != Isa::ref) return nullptr;
+    return "droveway needs a CPU with x86-64-v3 (AVX2, FMA), and this one has nothing above x86-64-v2: set "
+           "DROVEWAY_ISA=ref to run the Python twins (slow, the same bits)";
   }
-  if (std::strcmp(want, "ref") == 0) {
-    *isa = Isa::ref;
-    return nullptr;
-  }
-#if defined(__x86_64__)
-  for (Isa level : {Isa::v3, Isa::v4}) {
-    if (std::strcmp(want, isa_name(level)) != 0) continue;
-    if (level <= best) {
-      *isa = level;
-      return nullptr;
-    }
+  for (Isa level : {Isa::ref, Isa::v3, Isa::v4, Isa::neon}) {
+    if (std::strcmp(want, isa_name(level)) != 0 || (level != Isa::ref && (level == Isa::neon) == x86)) continue;
+    *isa = level;
+    if (level <= best) return nullptr;
     std::snprintf(text, sizeof text, "DROVEWAY_ISA=%s needs a CPU with x86-64-%s, and this one has %s: unset it, or "
                   "set DROVEWAY_ISA=ref", isa_name(level), isa_name(level), has);
     return text;
   }
-  std::snprintf(text, sizeof text, "DROVEWAY_ISA=%.40s is not a build of droveway: expected v3, v4 or ref (this CPU "
-                "has %s)", want, has);
-#else
-  if (std::strcmp(want, "neon") == 0) {
-    *isa = Isa::neon;
-    return nullptr;
-  }
-  std::snprintf(text, sizeof text, "DROVEWAY_ISA=%.40s is not a build of droveway: expected neon or ref", want);
-#endif
+  std::snprintf(text, sizeof text, "DROVEWAY_ISA=%.40s is not a build of droveway: expected %s or ref (this CPU has %s)",
+                want, x86 ? "v3, v4" : "neon", has);
   return text;
 }
+
+inline const char* isa_choose(Isa* isa) { return isa_select(isa_best(), std::getenv("DROVEWAY_ISA"), isa); }
 
 }  // namespace droveway
