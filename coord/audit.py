@@ -1,0 +1,480 @@
+"""audit: read a run's ledger, make every decision again, and name the first byte that differs.
+
+Source: `docs/formats/coord-scenario.md`, section "Three audits". The ledger is streamed: memory is bounded by one tick.
+What each audit proves, and what only a checkpoint kept elsewhere can show, is written there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from blake3 import blake3
+
+from coord.chronicle import Chronicle, Entry
+from coord.divergence import FRAME_DTYPE, Divergence, compare_frames, compare_rows
+from coord.errors import BadInput, CoordError, FrameError, InputsError, RunError
+from coord.frame import DECISION_FRAME_BYTES, decode_frame_event
+from coord.grid import Grid
+from coord.inputs import ARRAYS, Inputs, apply, differences
+from coord.plan import Plan, plan
+from coord.records import CONFIG_DTYPE, RING_DTYPE, ROW_DTYPE, PlanConfig
+from coord.rings import Rings
+from coord.setup import Setup, setup_from_map
+from coord.world import World
+
+if TYPE_CHECKING:
+    from storage import Event, Ledger
+
+Records = npt.NDArray[np.void]
+Progress = Callable[[int, int], None]
+DIVERGENCES_KEPT_MAX = 64
+PROBLEMS_KEPT_MAX = 256
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong that is no divergence: damage, a gap, a broken rule. `rank` is None for the ledger as a whole."""
+
+    rank: int | None
+    where: str
+    expected: str
+    got: str
+    text: str
+
+
+@dataclass
+class Report:
+    """What an audit found.
+
+    `divergences` counts every differing field of every frame; the first 64 are in `first_divergences`. `planned` frames
+    were planned again, `resimulated` ones were made again from scenario and seed.
+    """
+
+    name: str = ""
+    size: int = 0
+    root: bytes | None = None
+    frames: int = 0
+    planned: int = 0
+    resimulated: int = 0
+    divergences: int = 0
+    frames_diverged: int = 0
+    first_divergences: list[Divergence] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    problem_count: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """No divergence and no problem."""
+        return self.divergences == 0 and self.problem_count == 0
+
+    @property
+    def first_divergence(self) -> Divergence | None:
+        """The first one in the order of the ledger."""
+        return self.first_divergences[0] if self.first_divergences else None
+
+    def add_problem(self, problem: Problem) -> None:
+        """Count a problem; the first 256 are kept."""
+        self.problem_count += 1
+        if len(self.problems) < PROBLEMS_KEPT_MAX:
+            self.problems.append(problem)
+
+    def add_divergences(self, found: Iterator[Divergence]) -> bool:
+        """Count divergences of one frame; the first 64 of all are kept. True when there was one."""
+        count = 0
+        for divergence in found:
+            count += 1
+            if len(self.first_divergences) < DIVERGENCES_KEPT_MAX:
+                self.first_divergences.append(divergence)
+        self.divergences += count
+        return count > 0
+
+
+def audit(
+    run: Ledger | str | Path,
+    *,
+    replan: bool = True,
+    resimulate: bool = False,
+    expect: tuple[int, bytes | str] | str | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Check a run: its ledger, its structure, and every decision.
+
+    `replan` rebuilds the stored inputs and makes each plan again. `resimulate` makes every event again from scenario and
+    seed. `expect` is (size, root), or the text of a checkpoint, kept elsewhere: the ledger must contain it. `progress` is
+    called with events done and events in all.
+
+    Never raises for damage; it raises ValueError for a malformed `expect`, NotALedgerError (of storage) where there is no
+    ledger.
+    """
+    from coord import stl
+
+    wanted = None if expect is None else parse_checkpoint(expect)
+    report = Report()
+    path = Path(run) if isinstance(run, str | Path) else run.path
+    for problem in stl.ledger_problems(path, report, wanted):
+        report.add_problem(problem)
+    if not isinstance(run, str | Path):
+        _scan(run, report, replan, resimulate, progress)
+        return report
+    ledger = stl.try_open(path, report)
+    if ledger is not None:
+        with ledger:
+            _scan(ledger, report, replan, resimulate, progress)
+    return report
+
+
+def parse_checkpoint(value: tuple[int, bytes | str] | str) -> tuple[int, bytes]:
+    """(size, root) from a pair (root as bytes, hexadecimal or base64), or from a checkpoint: origin, size, base64 root.
+
+    Only size and root are read; signature lines after an empty line are not checked here.
+
+    >>> parse_checkpoint("droveway.example/ledger\\n2\\ni78cvfbm2ngg8djMsyOgEvv5buE3kYuhvLNaw8h/eIU=\\n")[0]
+    2
+    """
+    if isinstance(value, str):
+        lines = value.split("\n")
+        if len(lines) < 4 or not lines[0]:
+            raise ValueError("checkpoint: expected the lines origin, size and base64 root, each ended by a newline")
+        if not (lines[1].isdigit() and lines[1].isascii() and (lines[1] == "0" or lines[1][0] != "0")):
+            raise ValueError(f"checkpoint: line 2: expected a decimal size, got {lines[1][:40]!r}")
+        return int(lines[1]), _base64_root(lines[2])
+    size, root = value
+    if isinstance(root, str):
+        root = bytes.fromhex(root) if len(root) == 64 else _base64_root(root)
+    if size < 0 or len(root) != 32:
+        raise ValueError(f"checkpoint: expected a size of at least 0 and a root of 32 bytes, got {size} and {len(root)} bytes")
+    return size, root
+
+
+def _base64_root(text: str) -> bytes:
+    try:
+        root = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        root = b""
+    if len(root) != 32:
+        raise ValueError(f"checkpoint: expected the base64 of a root of 32 bytes, got {text[:60]!r}")
+    return root
+
+
+def _scan(ledger: Ledger, report: Report, replan: bool, resimulate: bool, progress: Progress | None) -> None:
+    from storage import StorageError
+
+    size = ledger.head().size
+    auditor = _Auditor(report, replan, resimulate)
+    rank = 0
+    while rank < size:
+        try:
+            for rank, event in ledger.scan(rank):  # noqa: B007 - the next scan goes on from here
+                auditor.take(rank, event)
+                if progress is not None:
+                    progress(rank + 1, size)
+            rank = size
+        except StorageError as error:
+            damaged = getattr(error, "ranks", ()) or (rank,)
+            auditor.skip(str(error), int(damaged[0]))
+            rank = max(rank, int(damaged[0])) + 1
+    auditor.finish()
+
+
+class _Auditor:
+    """Takes the events in order and keeps what the next one needs."""
+
+    def __init__(self, report: Report, replan: bool, resimulate: bool) -> None:
+        self._report = report
+        self._replan = replan
+        self._resimulate = resimulate
+        self._scenario: Event | None = None
+        self._map: Mapping[str, Any] | None = None
+        self._producer: str | None = None
+        self._sequence = 0
+        self._pending: list[tuple[int, Event]] = []
+        self._inputs: Inputs | None = None
+        self._frame_id = 0
+        self._prev_digest = bytes(16)
+        self._tick_before: int | None = None
+        self._twin: _Twin | None = None
+        self._setup: Setup | None = None
+        self._geometry: tuple[bytes, Grid | None, bytes, Rings | None] = (b"", None, b"", None)
+
+    def take(self, rank: int, event: Event) -> None:
+        """One event."""
+        from coord import stl
+
+        if event.kind not in (stl.SCENARIO, stl.INPUTS, stl.FRAME):
+            if event.kind.startswith("coord.") and event.kind != stl.CHANGE:
+                self._problem(rank, "kind", "a known kind", event.kind)
+            return
+        if rank == 0:
+            self._begin(event)
+            return
+        if self._producer is not None:
+            self._same(rank, "producer", self._producer, event.producer)
+        self._same(rank, "sequence", self._sequence, event.sequence)
+        self._sequence = event.sequence + 1
+        self._same(rank, "schema", stl.SCHEMA, event.schema)
+        self._same(rank, "wall_ns", None, event.wall_ns)
+        if event.kind == stl.SCENARIO:
+            self._problem(rank, "kind", "the scenario at rank 0 only", event.kind)
+        elif event.kind == stl.INPUTS:
+            self._same(rank, "parents", "none", f"{len(event.parents)}" if event.parents else "none")
+            self._pending.append((rank, event))
+        else:
+            self._frame(rank, event)
+
+    def skip(self, text: str, rank: int) -> None:
+        """An event that can't be read: nothing is known until the next key."""
+        self._report.add_problem(Problem(rank, "event", "a readable event", "damage", text))
+        self._inputs, self._pending, self._twin = None, [], None
+        self._resimulate = False
+        self._sequence += 1
+
+    def finish(self) -> None:
+        """After the last event."""
+        if self._scenario is None:
+            self._problem(None, "scenario", "a coord.scenario event at rank 0", "none")
+        for rank, _ in self._pending:
+            self._problem(rank, "inputs", "a frame after them", "the end of the ledger")
+
+    def _begin(self, event: Event) -> None:
+        from coord import stl
+
+        self._scenario = event
+        self._producer = event.producer
+        self._sequence = event.sequence + 1
+        try:
+            self._map = stl.scenario_map(event)
+        except CoordError as error:
+            self._report.add_problem(Problem(0, "scenario", "a scenario", "another", str(error)))
+            return
+        self._report.name = str(self._map.get("name", ""))
+        self._same(0, "producer", f"sim/{self._report.name}", event.producer)
+        self._same(0, "sequence", 0, event.sequence)
+
+    def _frame(self, rank: int, event: Event) -> None:
+        report = self._report
+        pending, self._pending = self._pending, []
+        report.frames += 1
+        parents = tuple(sorted(part.id for _, part in pending))
+        if event.parents != parents:
+            self._problem(rank, "parents", f"{len(parents)} inputs before it", f"{len(event.parents)} other parents")
+        if not self._rebuild(rank, event, pending):
+            self._chain_on(event)
+            return
+        assert self._inputs is not None
+        if self._setup is None:
+            self._start(rank, event)
+        frame_bytes, rows = event.effect[:DECISION_FRAME_BYTES], self._rows(rank, event)
+        if len(frame_bytes) < DECISION_FRAME_BYTES or rows is None:
+            self._problem(rank, "frame", "128 bytes and whole rows of 32", f"{len(event.effect)} bytes")
+            self._chain_on(event)
+            return
+        got = np.frombuffer(frame_bytes, FRAME_DTYPE)[0]
+        self._in_step(rank, event)
+        diverged = False
+        entry = None if self._twin is None else self._twin.entry(event.tick)
+        if entry is not None and self._twin is not None:
+            diverged = self._compare_inputs(rank, event, pending, entry)
+            report.resimulated += 1
+        if entry is not None and not diverged and self._twin is not None and self._twin.plan is not None:
+            diverged = self._compare(rank, event, got, rows, self._twin.plan)
+            report.planned += self._replan
+        elif self._replan:
+            diverged = self._plan_again(rank, event, got, rows) or diverged
+        else:
+            self._check_only(rank, event, got)
+        report.frames_diverged += diverged
+        if self._twin is not None:
+            self._twin.advance()
+        self._chain_on(event)
+
+    def _rebuild(self, rank: int, event: Event, pending: list[tuple[int, Event]]) -> bool:
+        try:
+            for part_rank, part in pending:
+                self._same(part_rank, "tick", event.tick, part.tick)
+            self._inputs = apply(self._inputs, [part.effect for _, part in pending], tick=event.tick)
+        except InputsError as error:
+            first = pending[0][0] if pending else rank
+            text = f"rank {first}: {error}"
+            self._report.add_problem(Problem(first, error.field, str(error.expected), str(error.got), text))
+            self._inputs = None
+            return False
+        return True
+
+    def _start(self, rank: int, event: Event) -> None:
+        """The first frame: the scenario must be what the first inputs hold."""
+        assert self._inputs is not None
+        if self._map is None:
+            return
+        try:
+            self._setup = setup_from_map(self._map, self._inputs.agents.copy(), self._inputs.zones.copy())
+        except RunError as error:
+            self._report.add_problem(Problem(0, "scenario", "the first inputs", "others", str(error)))
+            self._map, self._resimulate = None, False
+            return
+        twin = _Twin(self._setup)
+        self._report.add_divergences(self._input_divergences(rank, event, twin.world.inputs))
+        if self._resimulate:
+            from coord import stl
+
+            assert self._scenario is not None
+            if stl.scenario_event(self._setup).encode() != self._scenario.encode():
+                self._problem(0, "scenario", "the bytes made from its own content", "others")
+            self._twin = twin
+
+    def _rows(self, rank: int, event: Event) -> Records | None:
+        size = len(event.effect) - DECISION_FRAME_BYTES
+        if size < 0 or size % ROW_DTYPE.itemsize:
+            return None
+        return np.frombuffer(event.effect, ROW_DTYPE, offset=DECISION_FRAME_BYTES)
+
+    def _in_step(self, rank: int, event: Event) -> None:
+        if self._setup is None:
+            return
+        expected = 0 if self._tick_before is None else self._tick_before + self._setup.every_ticks
+        if event.tick != expected:
+            self._problem(rank, "tick", str(expected), str(event.tick))
+            self._twin = None
+
+    def _input_divergences(self, rank: int, event: Event, expected: Inputs) -> Iterator[Divergence]:
+        assert self._inputs is not None
+        for array, identity, name, old, new in differences(expected, self._inputs):
+            agent = identity if array == "agents" else None
+            label = f"inputs.{array}.{name}" if identity is None or agent is not None else f"inputs.{array}[{identity}].{name}"
+            yield Divergence(rank, self._frame_id, event.tick, agent, label, old, new)
+
+    def _compare_inputs(self, rank: int, event: Event, pending: list[tuple[int, Event]], entry: Entry) -> bool:
+        assert self._inputs is not None and self._twin is not None
+        first = pending[0][0] if pending else rank
+        if [part.effect for _, part in pending] == entry.parts:
+            return False
+        if self._report.add_divergences(self._input_divergences(first, event, self._twin.world.inputs)):
+            return True
+        shown = (f"{len(entry.parts)} parts made again", f"{len(pending)} parts with the same records but other bytes")
+        return self._report.add_divergences(
+            iter([Divergence(first, self._frame_id, event.tick, None, "inputs.bytes", *shown)])
+        )
+
+    def _plan_again(self, rank: int, event: Event, got: np.void, rows: Records) -> bool:
+        now = self._inputs
+        assert now is not None
+        try:
+            grid, rings = self._decoded(now)
+            config = PlanConfig.decode(now.config)
+            again = plan(now.agents, now.zones, now.obstacles, now.kernels, config, now_tick=event.tick, rings=rings, grid=grid)
+        except BadInput as error:
+            agent = None
+            if error.table == "agents" and error.row is not None:
+                agent = int(now.agents["id"][error.row])
+            where = f"inputs.{error.table}.{error.field}"
+            found = Divergence(rank, self._frame_id, event.tick, agent, where, "an input that can be planned", str(error))
+            return self._report.add_divergences(iter([found]))
+        except CoordError as error:
+            self._report.add_problem(Problem(rank, "config.planner", "a planner of this version", "another", str(error)))
+            self._check_only(rank, event, got)
+            return False
+        self._report.planned += 1
+        return self._compare(rank, event, got, rows, again)
+
+    def _decoded(self, now: Inputs) -> tuple[Grid | None, Rings | None]:
+        grid_bytes, grid, ring_bytes, rings = self._geometry
+        if now.grid != grid_bytes:
+            grid = Grid.decode(now.grid) if now.grid else None
+        if now.rings != ring_bytes:
+            cut = now.ring_count * RING_DTYPE.itemsize
+            table = np.frombuffer(now.rings[:cut], RING_DTYPE)
+            rings = Rings(table, np.frombuffer(now.rings[cut:], "<f4").reshape(-1, 2)) if now.ring_count else None
+        self._geometry = (now.grid, grid, now.rings, rings)
+        return grid, rings
+
+    def _compare(self, rank: int, event: Event, got: np.void, rows: Records, again: Plan) -> bool:
+        frame = again.frame(self._frame_id, self._prev_digest)
+        expected_bytes = frame.encode()
+        if event.effect == expected_bytes + again.rows.tobytes():
+            return False
+        expected = np.frombuffer(expected_bytes, FRAME_DTYPE)[0]
+        place = (rank, self._frame_id, event.tick)
+
+        def all_of() -> Iterator[Divergence]:
+            yield from compare_rows(place, again.rows, rows)
+            yield from compare_frames(place, expected, got)
+
+        return self._report.add_divergences(all_of())
+
+    def _check_only(self, rank: int, event: Event, got: np.void) -> None:
+        """Structure without planning: the frame's own rules, its chain, and the digests of what it names."""
+        now = self._inputs
+        assert now is not None
+        try:
+            decode_frame_event(event.effect)
+        except FrameError as error:
+            self._report.add_problem(Problem(rank, "frame", "a well-formed frame", "another", str(error)))
+        self._same(rank, "frame_id", self._frame_id, int(got["frame_id"]))
+        self._same(rank, "prev_digest", self._prev_digest.hex(), got["prev_digest"].tobytes().hex())
+        self._same(rank, "tick", event.tick, int(got["tick"]))
+        expected = int.from_bytes(blake3(now.config).digest(8), "little")
+        self._same(rank, "config_hash", expected, int(got["config_hash"]))
+        self._same(rank, "planner", int(np.frombuffer(now.config, CONFIG_DTYPE)["planner"][0]), int(got["planner"]))
+        self._same(rank, "input_digest", _digest_of(now).hex(), got["input_digest"].tobytes().hex())
+
+    def _chain_on(self, event: Event) -> None:
+        """The next frame follows the stored one, so that one divergence is not told again at every later frame."""
+        stored = event.effect[:DECISION_FRAME_BYTES]
+        self._prev_digest = blake3(stored).digest(16)
+        self._frame_id += 1
+        if len(stored) == DECISION_FRAME_BYTES:
+            self._frame_id = int(np.frombuffer(stored, FRAME_DTYPE)[0]["frame_id"]) + 1
+        self._tick_before = event.tick
+
+    def _same(self, rank: int, where: str, expected: object, got: object) -> None:
+        if expected != got:
+            self._problem(rank, where, str(expected), str(got))
+
+    def _problem(self, rank: int | None, where: str, expected: str, got: str) -> None:
+        place = "ledger" if rank is None else f"rank {rank}"
+        self._report.add_problem(Problem(rank, where, expected, got, f"{place}: {where}: expected {expected}, got {got}"))
+
+
+class _Twin:
+    """The run made again from its setup, one planned tick at a time."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.world = World(setup)
+        self.plan: Plan | None = None
+        self._chronicle = Chronicle()
+        self._entry: Entry | None = None
+
+    def entry(self, tick: int) -> Entry | None:
+        """The entry of a planned tick; None where the tick can't be reached or planned."""
+        self.plan = self._entry = None
+        while self.world.tick < tick:
+            self.world.advance()
+        if self.world.tick != tick or not self.world.is_planned():
+            return None
+        try:
+            self.plan = self.world.plan_tick()
+        except BadInput:
+            return None
+        self._entry = self._chronicle.entry(tick, self.world.inputs, self.plan)
+        return self._entry
+
+    def advance(self) -> None:
+        """Give out the plan and end the tick."""
+        if self._entry is not None:
+            self.world.assign(self._entry.rows)
+            self.world.advance()
+
+
+def _digest_of(now: Inputs) -> bytes:
+    from coord.digest import input_digest
+
+    cut = now.ring_count * RING_DTYPE.itemsize
+    rings = Rings(np.frombuffer(now.rings[:cut], RING_DTYPE), np.frombuffer(now.rings[cut:], "<f4").reshape(-1, 2))
+    arrays = [now.array(name) for name, _ in ARRAYS]
+    return input_digest(arrays[0], arrays[1], arrays[2], arrays[3], rings, now.grid)

@@ -1,0 +1,151 @@
+"""Motion, service and energy of one tick: float32, each operation rounded, in the order written here.
+
+Source: `docs/formats/coord-scenario.md`, section "One tick". Agents do not act on each other while they move, so a whole array at once
+is the same as one agent after the other by ascending id.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from coord import backend, motion_ref
+from coord.grid import Grid
+from coord.movingai import cell_centres
+
+F32 = np.float32
+HORIZON = 64  # directions kept of each path; the tail is searched again when they are used up
+NORMAL_MIN = np.finfo(np.float32).tiny
+
+
+def can_move(speed: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Speeds that are normal numbers above 0 (also not NaN or infinite)."""
+    return (speed >= NORMAL_MIN) & np.isfinite(speed)
+
+
+def distances(
+    dx: npt.NDArray[np.float32], dy: npt.NDArray[np.float32], dz: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """sqrt((dx·dx + dy·dy) + dz·dz)."""
+    return np.sqrt((dx * dx + dy * dy) + dz * dz)
+
+
+def straight_steps(
+    position: npt.NDArray[np.float32],  # [n, 3] metres
+    goal: npt.NDArray[np.float32],  # [n, 3] metres
+    speed: npt.NDArray[np.float32],  # [n] metres a tick
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:  # [n, 3] new positions, [n] metres gone
+    """One step of min(speed, distance) towards the goal.
+
+    d = goal - position, distance = sqrt((dx·dx + dy·dy) + dz·dz). distance ≤ speed: the goal itself. Else
+    position + d·(speed ÷ distance). A position is rounded to float32, so a step is exact to half a unit in the last
+    place of the coordinates.
+
+    >>> where, gone = straight_steps(np.zeros((1, 3), F32), np.array([[3, 4, 0]], F32), np.array([2.5], F32))
+    >>> where.tolist(), gone.tolist()
+    ([[1.5, 2.0, 0.0]], [2.5])
+    """
+    delta = goal - position
+    distance = distances(delta[:, 0], delta[:, 1], delta[:, 2])
+    arrives = distance <= speed
+    share = np.where(arrives, F32(0), speed / np.where(arrives, F32(1), distance))
+    moved = np.where(arrives[:, None], goal, position + delta * share[:, None])
+    return moved, np.where(arrives, distance, speed)
+
+
+class GridPaths:
+    """The ways of a grid fleet: one cell and at most 64 directions an agent, and the buffers of the search.
+
+    Of all shortest paths the search (breadth first, neighbours N, E, S, W) finds the first in the order of their
+    directions; the tail of such a path is the path from any of its cells, so searching again never changes it.
+    Cells are numbered with a blocked border around the grid: (row + 1)·(width + 2) + column + 1, row 0 in the south.
+    """
+
+    def __init__(self, grid: Grid, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> None:
+        n, cells = len(x), (grid.width + 2) * (grid.height + 2)
+        self._grid = grid
+        self._width = grid.width + 2
+        self.cell_m = grid.cell_m
+        bordered = np.ones((grid.height + 2, self._width), np.bool_)
+        bordered[1:-1, 1:-1] = grid.blocked
+        self._seen = np.where(bordered.reshape(-1), np.uint32(motion_ref.BLOCKED), np.uint32(0))
+        self._entered = np.zeros(cells, np.uint8)
+        self._queue = np.zeros(cells, np.int32)
+        self._generation = 1
+        self._offsets = np.array([self._width, 1, -self._width, -1], np.int32)
+        self._directions = np.zeros((n, HORIZON), np.uint8)
+        self._used = np.zeros(n, np.int64)
+        self._left = np.full(n, -1, np.int64)  # cells to the goal; -1: not searched, or no way
+        self._goal = np.full(n, -1, np.int32)
+        self._carry = np.zeros(n, np.float32)
+        self.cell = self._bordered(x, y)
+
+    def _bordered(self, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
+        index = self._grid.index_of(x, y)
+        row, column = index // self._grid.width, index % self._grid.width
+        return np.where(index < 0, 0, (row + 1) * self._width + column + 1).astype(np.int32)
+
+    def set_goals(
+        self,
+        rows: npt.NDArray[np.intp],  # [m] agents whose assignment changed
+        x: npt.NDArray[np.float32],  # [m] zone centres, metres
+        y: npt.NDArray[np.float32],
+    ) -> None:
+        """Search the ways to new goals."""
+        self._goal[rows] = self._bordered(x, y)
+        self._search(rows)
+
+    def stop(self, rows: npt.NDArray[np.bool_]) -> None:
+        """Forget the part of a cell that agents which do not travel had saved up."""
+        self._carry[rows] = 0
+
+    def advance(
+        self,
+        rows: npt.NDArray[np.intp],  # [m] travelling agents, ascending
+        speed: npt.NDArray[np.float32],  # [m] metres a tick
+    ) -> npt.NDArray[np.int64]:  # [m] cells gone
+        """floor(speed ÷ cell_m + carry) cells along each way; the rest is carried to the next tick."""
+        total = speed / F32(self._grid.cell_m) + self._carry[rows]
+        whole = np.floor(total)
+        self._carry[rows] = total - whole
+        steps = np.minimum(whole.astype(np.float64), np.maximum(self._left[rows], 0)).astype(np.int64)
+        remaining = steps.copy()
+        active = np.flatnonzero(remaining > 0)
+        while len(active):
+            agents = rows[active]
+            worn = agents[self._used[agents] == HORIZON]
+            if len(worn):
+                self._search(worn)
+            self.cell[agents] += self._offsets[self._directions[agents, self._used[agents]]]
+            self._used[agents] += 1
+            self._left[agents] -= 1
+            remaining[active] -= 1
+            active = active[remaining[active] > 0]
+        return steps
+
+    def centres(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.float32]:  # [m, 2] metres
+        """Centres of the agents' cells."""
+        row, column = self.cell[rows] // self._width - 1, self.cell[rows] % self._width - 1
+        return cell_centres(self._grid, row.astype(np.int64) * self._grid.width + column)
+
+    def sharing(self) -> int:
+        """Agents beyond the first in each cell: the conflicts of this tick."""
+        ordered = np.sort(self.cell)
+        return int(np.count_nonzero(ordered[1:] == ordered[:-1]))
+
+    def _search(self, rows: npt.NDArray[np.intp]) -> None:
+        lengths = np.zeros(len(rows), np.int32)
+        directions = np.zeros((len(rows), HORIZON), np.uint8)
+        starts, goals = self.cell[rows], self._goal[rows]
+        if backend.isa() == "ref":
+            motion_ref.grid_paths(self._seen, self._width, starts, goals, directions, lengths)
+        else:
+            if self._generation + len(rows) >= motion_ref.BLOCKED:
+                self._seen[self._seen != motion_ref.BLOCKED] = 0
+                self._generation = 1
+            backend.kernels().grid_paths(self._seen, self._entered, self._queue, self._width, starts, goals,
+                                         self._generation, directions, lengths)  # fmt: skip
+            self._generation += len(rows)
+        self._directions[rows] = directions
+        self._left[rows] = lengths
+        self._used[rows] = 0

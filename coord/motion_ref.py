@@ -1,0 +1,51 @@
+"""The readable twin of `kernels/motion.cpp`: shortest paths on a grid, the same directions."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import numpy.typing as npt
+
+BLOCKED = 0xFFFFFFFF
+
+
+def grid_paths(
+    seen: npt.NDArray[np.uint32],  # [cells] of the grid with its blocked border: 0xFFFFFFFF where blocked
+    width: int,  # cells of a row, border included
+    starts: npt.NDArray[np.int32],  # [n]
+    goals: npt.NDArray[np.int32],  # [n]
+    directions: npt.NDArray[np.uint8],  # [n, horizon], written: 0 north, 1 east, 2 south, 3 west
+    lengths: npt.NDArray[np.int32],  # [n], written: cells of the whole path, -1 where there is no way
+) -> None:
+    """Breadth first from each start, neighbours N, E, S, W; the first `horizon` directions of each path are kept."""
+    step = (width, 1, -width, -1)
+    free = (seen != BLOCKED).tolist()
+    directions[:] = 0
+    for i, (start, goal) in enumerate(zip(starts.tolist(), goals.tolist(), strict=True)):
+        entered = _search(free, step, start, goal)
+        lengths[i] = -1
+        if goal not in entered or not free[start]:
+            continue
+        path: list[int] = []
+        cell = goal
+        while cell != start:
+            path.append(entered[cell])
+            cell -= step[entered[cell]]
+        path.reverse()
+        lengths[i] = len(path)
+        kept = path[: directions.shape[1]]
+        directions[i, : len(kept)] = kept
+
+
+def _search(free: list[bool], step: tuple[int, ...], start: int, goal: int) -> dict[int, int]:
+    entered = {start: 0}
+    queue = deque([start] if free[start] else [])
+    while queue and goal not in entered:
+        cell = queue.popleft()
+        for direction, offset in enumerate(step):
+            following = cell + offset
+            if free[following] and following not in entered:
+                entered[following] = direction
+                queue.append(following)
+    return entered

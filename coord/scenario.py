@@ -1,0 +1,306 @@
+"""Scenario: a SITE.toml, version 1, read, checked and turned into the records of the first tick.
+
+Source: `docs/formats/site-toml.md`; the keys and their defaults are defined in `scenario_schema.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from blake3 import blake3
+
+from coord import fleet
+from coord.checks import PLANNERS
+from coord.errors import ScenarioError
+from coord.fleet import Draw
+from coord.grid import Grid
+from coord.movingai import parse_map
+from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, PlanConfig
+from coord.rings import Rings
+from coord.scenario_schema import DEMANDS, OBSTACLE_KINDS, REQUIRED, TABLES, Key, Table, fault_of, nearest
+from coord.setup import Motion, Setup
+
+Records = npt.NDArray[np.void]
+Document = dict[str, Any]
+
+TOML_BYTES_MAX = 2**26
+PLANNER_CODES = {name: code for code, name in PLANNERS.items()}
+_KIND_CODES = {"circle": 0, "polygon": 1, "box": 2}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario: its document with all defaults, and the setup made from it.
+
+    >>> site = Scenario.loads('version = 1\\nname = "two"\\n[agents]\\nrandom = 2\\n[zones]\\nrandom = 3\\n')
+    >>> len(site.setup.agents), len(site.setup.zones), site.setup.motion.model
+    (2, 3, 'straight')
+    """
+
+    document: Document
+    setup: Setup
+    base_dir: Path
+    file: str = "SITE.toml"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Scenario:
+        """Read a SITE.toml. Raises ScenarioError (file, key, what was expected, what came) and MapError."""
+        path = Path(path)
+        try:
+            if path.stat().st_size > TOML_BYTES_MAX:
+                raise ScenarioError(str(path), "", f"expected at most {TOML_BYTES_MAX} bytes")
+            text = path.read_bytes().decode("utf-8")
+        except OSError as error:
+            raise ScenarioError(str(path), "", f"cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ScenarioError(str(path), "", f"expected UTF-8, got byte {error.object[error.start]:#04x} at {error.start}") from error
+        return cls.loads(text, path.parent, file=str(path))
+
+    @classmethod
+    def loads(cls, text: str, base_dir: str | Path = ".", *, file: str = "SITE.toml") -> Scenario:
+        """Read the text of a SITE.toml; files it names are relative to `base_dir`; `file` stands in error texts."""
+        try:
+            raw = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ScenarioError(file, "", f"is not TOML: {error}") from error
+        document = _normalised(raw, file)
+        return cls(document, _setup(document, Path(base_dir), file), Path(base_dir), file)
+
+    def with_changes(self, *, seed: int | None = None, planner: str | None = None) -> Scenario:
+        """The scenario with another seed (random places are drawn again) or planner."""
+        document = dict(self.document)
+        if seed is not None:
+            document["seed"] = _checked(TABLES[""].key("seed"), seed, self.file, "seed")
+        if planner is not None:
+            word = _checked(TABLES["plan"].key("planner"), planner, self.file, "[plan] planner")
+            document["plan"] = {**document["plan"], "planner": word}
+        if document == self.document:
+            return self
+        return replace(self, document=document, setup=_setup(document, self.base_dir, self.file))
+
+    def to_toml(self) -> str:
+        """The canonical text: every key with its value, tables in the order of the schema, rows by id.
+
+        It does not depend on comments, on the order of keys and rows, or on defaults left out; its BLAKE3 digest
+        stands in the ledger.
+        """
+        return canonical_text(self.document)
+
+
+def canonical_text(document: Mapping[str, Any]) -> str:
+    """`Scenario.to_toml` of a normalised document."""
+    lines: list[str] = []
+    for table in TABLES.values():
+        if table.name == "":
+            lines += _toml_keys(table, document)
+        elif table.rows:
+            for row in document.get(table.name, []):
+                lines += ["", f"[[{table.name}]]", *_toml_keys(table, row)]
+        elif table.name in document:
+            lines += ["", f"[{table.name}]", *_toml_keys(table, document[table.name])]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_keys(table: Table, values: Mapping[str, Any]) -> list[str]:
+    return [f"{key.name} = {_toml_value(values[key.name])}" for key in table.keys if values.get(key.name) is not None]
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def _normalised(raw: Mapping[str, Any], file: str) -> Document:
+    top = {name: value for name, value in raw.items() if name not in TABLES or name == ""}
+    known = [key.name for key in TABLES[""].keys] + [name for name in TABLES if name]
+    document: Document = _table(TABLES[""], top, file, "", known)
+    for table in TABLES.values():
+        if table.name == "" or (table.name not in raw and table.name not in ("plan", "motion", "demand")):
+            continue
+        value = raw.get(table.name, {})
+        if table.rows:
+            document[table.name] = _rows(table, value, file)
+        else:
+            if not isinstance(value, dict):
+                raise ScenarioError(file, table.name, f"expected a table [{table.name}], got {type(value).__name__}")
+            document[table.name] = _table(table, value, file, f"[{table.name}] ")
+    return document
+
+
+def _rows(table: Table, value: Any, file: str) -> list[Document]:
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise ScenarioError(file, table.name, f"expected tables [[{table.name}]], got {type(value).__name__}")
+    rows = [_table(table, row, file, f"[[{table.name}]] {number} ") for number, row in enumerate(value, start=1)]
+    if table.name in ("agent", "zone"):
+        return sorted(rows, key=lambda row: int(row["id"]))
+    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def _table(table: Table, values: Mapping[str, Any], file: str, where: str, known: list[str] | None = None) -> Document:
+    names = [key.name for key in table.keys]
+    for name in values:
+        if name not in names:
+            if table.name == "faults":
+                raise ScenarioError(file, f"{where}{name}", "faults come in a later version")
+            raise ScenarioError(file, f"{where}{name}", f"unknown key (nearest: {nearest(name, known or names)})")
+    out: Document = {}
+    for key in table.keys:
+        if key.name in values:
+            out[key.name] = _checked(key, values[key.name], file, f"{where}{key.name}")
+        elif key.default is REQUIRED:
+            raise ScenarioError(file, f"{where}{key.name}", f"is missing: {key.text}")
+        else:
+            out[key.name] = key.default
+    return out
+
+
+def _checked(key: Key, value: Any, file: str, where: str) -> Any:
+    fault = fault_of(key, value)
+    if fault is not None:
+        raise ScenarioError(file, where, fault)
+    return _as_float(value) if key.kind not in ("int", "str", "bool") else value
+
+
+def _as_float(value: Any) -> Any:
+    return [_as_float(item) for item in value] if isinstance(value, list) else float(value)
+
+
+def _setup(document: Document, base_dir: Path, file: str) -> Setup:
+    name = document["name"]
+    if not (1 <= len(name.encode()) <= 60 and name.isprintable()):
+        raise ScenarioError(file, "name", f"expected 1 to 60 bytes of printable text, got {name[:80]!r}")
+    grid = _grid(document, base_dir, file)
+    motion = _motion(document, grid, file)
+    agents, agent_draw, agent_ids = _records("agents", document, base_dir, grid, file)
+    zones, zone_draw, zone_ids = _records("zones", document, base_dir, grid, file)
+    if grid is not None:
+        fleet.check_on_grid(agents, zones, grid, file)
+    obstacles, rings = _obstacles(document.get("obstacle", []), file)
+    origin = document["origin"]
+    plan = {key: value for key, value in document["plan"].items() if key != "every_ticks"}
+    return Setup(
+        name=name,
+        seed=document["seed"],
+        tick_ns=document["tick_ns"],
+        origin=None if origin is None else (origin[0], origin[1], origin[2]),
+        every_ticks=document["plan"]["every_ticks"],
+        config=PlanConfig(**{**plan, "planner": PLANNER_CODES[plan["planner"]]}),
+        motion=motion,
+        demand=document["demand"]["model"],
+        grid=grid,
+        rings=rings,
+        obstacles=obstacles,
+        kernels=_kernels(document.get("kernel", []), file),
+        agents=agents,
+        zones=zones,
+        agent_draw=agent_draw,
+        zone_draw=zone_draw,
+        agent_ids=tuple(agent_ids),
+        zone_ids=tuple(zone_ids),
+        toml_digest=blake3(canonical_text(document).encode()).digest(),
+    )
+
+
+def _grid(document: Document, base_dir: Path, file: str) -> Grid | None:
+    section = document.get("map")
+    if section is None:
+        return None
+    path = base_dir / section["file"]
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ScenarioError(file, "[map] file", f"{path} cannot be read: {error.strerror}") from error
+    expected, got = section["blake3"], blake3(data).hexdigest()
+    if expected is not None and expected != got:
+        raise ScenarioError(file, "[map] blake3", f"expected {expected}, {path} has {got}")
+    return parse_map(data, str(path), section["cell_m"])
+
+
+def _motion(document: Document, grid: Grid | None, file: str) -> Motion:
+    section = document["motion"]
+    model = section["model"] or ("straight" if grid is None else "grid")
+    if model == "grid" and grid is None:
+        raise ScenarioError(file, "[motion] model", 'expected a [map] for "grid" (or model = "straight")')
+    if model == "straight" and grid is not None:
+        raise ScenarioError(file, "[motion] model", '"straight" would go through the walls of the [map]: use "grid"')
+    low = document["plan"]["min_energy"]
+    if section["charged_energy"] < low:
+        raise ScenarioError(
+            file, "[motion] charged_energy", f"expected at least min_energy ({low}), got {section['charged_energy']}"
+        )
+    return Motion(model, section["energy_per_m"], section["charge_per_tick"], section["charged_energy"])
+
+
+def _records(
+    what: str, document: Document, base_dir: Path, grid: Grid | None, file: str
+) -> tuple[Records, Draw | None, list[int]]:
+    section, tables = document.get(what), document.get(what[:-1])
+    if section is None:
+        records, external = fleet.from_tables(what, tables or [], file)
+        return records, None, external
+    if tables is not None:
+        raise ScenarioError(file, f"[{what}]", f"expected either [{what}] or [[{what[:-1]}]], got both")
+    if (section["random"] is None) == (section["file"] is None):
+        raise ScenarioError(file, f"[{what}]", "expected one of random and file")
+    if section["file"] is not None:
+        return fleet.from_file(what, base_dir / section["file"], file), None, []
+    if section["random"] > fleet.COUNT_MAX:
+        raise ScenarioError(file, f"[{what}] random", f"expected at most {fleet.COUNT_MAX}, got {section['random']}")
+    names = fleet.AGENT_KEYS if what == "agents" else fleet.ZONE_KEYS
+    if section["box"] is not None and grid is not None:
+        raise ScenarioError(file, f"[{what}] box", "expected no box with a [map]: places are drawn on its free cells")
+    box = tuple(section["box"] or fleet.BOX_DEFAULT)
+    draw = Draw(what, section["random"], {name: section[name] for name in names}, (box[0], box[1], box[2], box[3]))
+    try:
+        return draw.records(document["seed"], grid), draw, []
+    except ValueError as error:
+        raise ScenarioError(file, f"[{what}] random", str(error)) from error
+
+
+_SHAPE_KEYS = {"circle": ("x", "y", "radius"), "box": ("x", "y", "radius", "half_y"), "polygon": ("points",)}
+
+
+def _obstacles(rows: list[Document], file: str) -> tuple[Records, Rings | None]:
+    out = np.zeros(len(rows), OBSTACLE_DTYPE)
+    polygons: list[list[list[float]]] = []
+    for number, row in enumerate(rows):
+        kind = row["kind"]
+        assert kind in OBSTACLE_KINDS
+        for name in ("x", "y", "radius", "half_y", "points"):
+            if (name in _SHAPE_KEYS[kind]) != (row[name] is not None):
+                what = "is missing" if row[name] is None else "does not belong"
+                raise ScenarioError(file, f"[[obstacle]] {name}", f"{what} in a {kind}: {', '.join(_SHAPE_KEYS[kind])}")
+        out[number]["id"], out[number]["kind"] = number, _KIND_CODES[kind]
+        out[number]["margin"] = row["margin"]
+        if kind == "polygon":
+            out[number]["ring"] = len(polygons)
+            polygons.append(row["points"])
+        else:
+            for name in _SHAPE_KEYS[kind]:
+                out[number][name] = row[name]
+    return out, Rings.of(polygons) if polygons else None
+
+
+def _kernels(rows: list[Document], file: str) -> Records:
+    out = np.zeros(len(rows), KERNEL_DTYPE)
+    for number, row in enumerate(rows):
+        if row["weight"] != 0 and abs(row["weight"]) < math.ldexp(1.0, -64):
+            raise ScenarioError(file, "[[kernel]] weight", f"expected 0 or a size of at least 2^-64, got {row['weight']}")
+        out[number]["id"] = number
+        for name in ("x", "y", "sigma", "weight"):
+            out[number][name] = row[name]
+    return out
+
+
+assert DEMANDS == ("persistent",), "a new demand model needs its parameters here and in world.py"

@@ -1,0 +1,377 @@
+"""The keys of SITE.toml, version 1: one definition for the reader, the defaults, the documentation and the JSON schema.
+
+Source: `docs/formats/site-toml.md`. Unit suffixes belong to Python names, not to TOML names: what a number means
+stands in the text of its key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+U16_MAX = 2**16 - 1
+U32_MAX = 2**32 - 1
+U64_MAX = 2**64 - 1
+F32_MAX = float.fromhex("0x1.fffffep127")
+POSITION_MAX_M = 2.0**20
+NAME_BYTES_MAX = 60  # the producer "sim/" + name has at most 64 bytes
+
+PLANNERS = ("greedy", "swap")
+PLANNERS_LATER = ("auction", "exact")
+MOTIONS = ("straight", "grid")
+MOTIONS_LATER = ("pibt",)
+DEMANDS = ("persistent",)
+DEMANDS_LATER = ("poisson", "gaussians", "tasks")
+OBSTACLE_KINDS = ("circle", "polygon", "box")
+
+REQUIRED = object()  # a key without a default: it must be given
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key: its type, default, bounds, and the line that documents it.
+
+    `kind` is "int", "float", "str", "bool", "position" (a float within ±2^20), "point3", "points" or "matrix".
+    """
+
+    name: str
+    kind: str
+    default: Any
+    text: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()  # words of later versions: named in the error
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of the file; `rows` is true for an array of tables ([[agent]])."""
+
+    name: str
+    text: str
+    keys: tuple[Key, ...]
+    rows: bool = False
+    required: bool = False
+
+    def key(self, name: str) -> Key:
+        """The key of that name; KeyError if there is none."""
+        for key in self.keys:
+            if key.name == name:
+                return key
+        raise KeyError(name)
+
+
+def _u32(name: str, default: Any, text: str, minimum: int = 0, maximum: int = U32_MAX) -> Key:
+    return Key(name, "int", default, text, minimum, maximum)
+
+
+def _f32(name: str, default: Any, text: str, minimum: float = -F32_MAX, maximum: float = F32_MAX) -> Key:
+    return Key(name, "float", default, text, minimum, maximum)
+
+
+def _position(name: str, default: Any, text: str) -> Key:
+    return Key(name, "position", default, text, -POSITION_MAX_M, POSITION_MAX_M)
+
+
+_SPEED = _f32("speed", 1.0, "metres a tick", 0.0)
+_ENERGY = _f32("energy", 1.0, "charge at the first tick, 0 to 1", 0.0, 1.0)
+_CAPS = _u32("caps", 0, "capabilities, one bit each")
+_MEMORY = _u32("memory_ticks", 100, "ticks for which a silent agent is still believed")
+_RADIUS = _f32("radius", 0.5, "metres within which an agent serves the zone", 0.0)
+_PRIORITY = _f32("priority", 1.0, "weight of the zone itself in the score")
+_SERVICE = _u32("service_ticks", 5, "ticks that one service takes")
+_NEEDS = _u32("need_caps", 0, "capability bits that an agent must have")
+_COST = _f32("energy_cost", 0.0, "charge below which an agent may not take the zone", 0.0, 1.0)
+_BOX = Key(
+    "box", "box", None,
+    "[x0, y0, x1, y1] metres: where random places are drawn when there is no map; default [0, 0, 100, 100]",
+)  # fmt: skip
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        Table(
+            "", "At the top of the file",
+            (
+                Key("version", "int", REQUIRED, "version of this format: 1", 1, 1),
+                Key("name", "str", REQUIRED, 'name of the scenario, 1 to 60 bytes; the producer is "sim/" and the name'),
+                Key("seed", "int", 0, "seed of every random draw", 0, U64_MAX),
+                Key("tick_ns", "int", 1_000_000_000, "nanoseconds of one tick; it never reaches a decision", 1, U64_MAX),
+                Key("origin", "point3", None, "latitude and longitude in degrees, height in metres, of the point (0, 0, 0)"),
+            ),
+            required=True,
+        ),
+        Table(
+            "plan", "Weights and limits of the planner: the fields of PlanConfig",
+            (
+                Key("planner", "str", "swap", "who decides", choices=PLANNERS, later=PLANNERS_LATER),
+                _u32("every_ticks", 1, "a plan is made at ticks that this number divides", 1),
+                _f32("w_priority", 1.0, "weight of the zone's priority"),
+                _f32("w_idle", 1.0, "weight of the time since the last service"),
+                _f32("w_cover", 1.0, "weight of the kernels that attract"),
+                _f32("w_avoid", 1.0, "weight of the kernels that repel"),
+                _f32("w_travel", 1.0, "weight of the travel time"),
+                _f32("w_switch", 0.1, "bonus of the zone an agent already has"),
+                _u32("idle_cap_ticks", 1000, "idle ticks that count as 1"),
+                _u32("max_travel_ticks", 1000, "travel above this is unreachable"),
+                _u32("max_stale_ticks", 100, "an agent silent for longer is stale"),
+                _f32("min_energy", 0.05, "charge below which an agent is not ready", 0.0, 1.0),
+                _f32("cutoff_sigmas", 4.0, "a kernel ends at this many sigmas", math.ldexp(1.0, -10), 8.0),
+                Key("idle_score", "int", -(2**31), "integer score of staying idle; -2147483648 derives it", -(2**31), 2**31 - 1),
+                Key("work_budget", "int", 0, "most swap tests of one plan; 0 is the planner's own bound", 0, U64_MAX),
+                _u32("k_candidates", 24, "candidates kept for each agent", 1, U16_MAX),
+                _u32("flags", 0, "bit 0: obstacles on the straight way to a zone bind", 0, 1),
+            ),
+        ),
+        Table(
+            "motion", "How agents move, serve and charge",
+            (
+                Key("model", "str", None, "default: grid with a [map], straight without", choices=MOTIONS, later=MOTIONS_LATER),
+                _f32("energy_per_m", 1e-4, "charge that one metre takes", 0.0, 1.0),
+                _f32("charge_per_tick", 0.01, "charge that one tick of charging gives", 0.0, 1.0),
+                _f32("charged_energy", 0.8, "charge at which charging ends", 0.0, 1.0),
+            ),
+        ),
+        Table(
+            "map", "A MovingAI grid map",
+            (
+                Key("file", "str", REQUIRED, "the .map file, relative to SITE.toml"),
+                Key("blake3", "str", None, "BLAKE3 of that file, 64 hexadecimal digits; checked when given"),
+                _f32("cell_m", 1.0, "side of a cell in metres", math.ldexp(1.0, -10), 1024.0),
+            ),
+        ),
+        Table(
+            "agents", "Agents by number or from a file (else [[agent]])",
+            (
+                _u32("random", None, "so many agents, at places drawn from the seed"),
+                Key("file", "str", None, "a .npy file of AgentState records"),
+                _BOX, _SPEED, _ENERGY, _CAPS, _MEMORY,
+            ),
+        ),
+        Table(
+            "zones", "Zones by number or from a file (else [[zone]])",
+            (
+                _u32("random", None, "so many zones, at places drawn from the seed"),
+                Key("file", "str", None, "a .npy file of WorkZone records"),
+                _BOX, _RADIUS, _PRIORITY, _SERVICE, _NEEDS, _COST,
+            ),
+        ),
+        Table(
+            "agent", "One agent",
+            (
+                Key("id", "int", REQUIRED, "unique; above 2^32 - 2, all agents are numbered in the order of their ids", 0, U64_MAX),
+                _position("x", REQUIRED, "metres east"), _position("y", REQUIRED, "metres north"),
+                _position("z", 0.0, "metres up"), _SPEED, _ENERGY, _CAPS, _MEMORY,
+            ),
+            rows=True,
+        ),
+        Table(
+            "zone", "One zone",
+            (
+                Key("id", "int", REQUIRED, "unique; above 2^32 - 2, all zones are numbered in the order of their ids", 0, U64_MAX),
+                _position("x", REQUIRED, "metres east"), _position("y", REQUIRED, "metres north"),
+                _position("z", 0.0, "metres up"), _RADIUS, _PRIORITY, _SERVICE, _NEEDS, _COST,
+            ),
+            rows=True,
+        ),
+        Table(
+            "obstacle", "One obstacle",
+            (
+                Key("kind", "str", REQUIRED, "shape", choices=OBSTACLE_KINDS),
+                _position("x", None, "centre of a circle or box, metres east"),
+                _position("y", None, "centre of a circle or box, metres north"),
+                _f32("radius", None, "radius of a circle, half width (x) of a box", 0.0, POSITION_MAX_M),
+                _f32("half_y", None, "half height (y) of a box", 0.0, POSITION_MAX_M),
+                Key("points", "points", None, "corners of a polygon: [[x, y], …], at least 3, closed implicitly"),
+                _f32("margin", 0.0, "metres kept around it", 0.0, POSITION_MAX_M),
+            ),
+            rows=True,
+        ),
+        Table(
+            "kernel", "One Gaussian of the influence field",
+            (
+                _position("x", REQUIRED, "metres east"), _position("y", REQUIRED, "metres north"),
+                _f32("sigma", REQUIRED, "metres", math.ldexp(1.0, -10), math.ldexp(1.0, 20)),
+                _f32("weight", REQUIRED, "above 0 attracts, below 0 repels; 0, or a size from 2^-64 to 2^64",
+                     -math.ldexp(1.0, 64), math.ldexp(1.0, 64)),
+            ),
+            rows=True,
+        ),
+        Table(
+            "demand", "How zones come and go",
+            (
+                Key("model", "str", "persistent", "persistent: zones stay, and wait for their next service",
+                    choices=DEMANDS, later=DEMANDS_LATER),
+            ),
+        ),
+        Table("faults", "Later versions put faults here: this version has none, so the table must be empty", ()),
+        Table(
+            "scene", "The Gaussian-splat scene of the site; it never reaches a decision",
+            (
+                Key("file", "str", REQUIRED, "the scene file, relative to SITE.toml"),
+                Key("transform", "matrix", None, "4 × 4 matrix from the site to the scene, row by row; default: identity"),
+            ),
+        ),
+    )
+}  # fmt: skip
+
+
+def nearest(word: str, known: list[str] | tuple[str, ...]) -> str:
+    """The known word most like `word`: by likeness of letters, ties to the earlier one.
+
+    >>> nearest("priorty", ("radius", "priority"))
+    'priority'
+    """
+    return max(known, key=lambda k: difflib.SequenceMatcher(None, word, k, autojunk=False).ratio())
+
+
+def fault_of(key: Key, value: object) -> str | None:  # noqa: PLR0911 - one return for each way to be wrong
+    """What is wrong with a value, as the end of an error text, or None."""
+    kind = key.kind
+    if kind == "int":
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"expected an integer, got {_shown(value)}"
+        return _range_fault(key, value)
+    if kind in ("float", "position"):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return f"expected a number, got {_shown(value)}"
+        if not math.isfinite(value):
+            return f"expected a finite number, got {value}"
+        return _range_fault(key, value)
+    if kind == "str":
+        return _word_fault(key, value)
+    return _array_fault(kind, value)
+
+
+def _range_fault(key: Key, value: int | float) -> str | None:
+    low, high = key.minimum, key.maximum
+    if (low is None or value >= low) and (high is None or value <= high):
+        return None
+    return f"expected {_bound(low)} to {_bound(high)}, got {value}"
+
+
+def _bound(value: float | None) -> str:
+    assert value is not None
+    return str(value) if isinstance(value, int) or abs(value) >= 1e16 or value != int(value) else f"{value:.1f}"
+
+
+def _word_fault(key: Key, value: object) -> str | None:
+    if not isinstance(value, str):
+        return f"expected a text, got {_shown(value)}"
+    if value in key.later:
+        return f'"{value}" comes in a later version; this one has {", ".join(key.choices)}'
+    if key.choices and value not in key.choices:
+        return f'expected {" or ".join(key.choices)}, got "{value}" (nearest: {nearest(value, key.choices)})'
+    return None
+
+
+_ARRAYS = {"point3": "3 numbers", "box": "4 numbers [x0, y0, x1, y1]", "matrix": "4 rows of 4 numbers",
+           "points": "at least 3 pairs [x, y]"}  # fmt: skip
+
+
+def _array_fault(kind: str, value: object) -> str | None:
+    rows: list[object] = value if isinstance(value, list) else [value]
+    if kind in ("point3", "box"):
+        rows = [value]
+    shape = {"point3": (1, 3), "box": (1, 4), "matrix": (4, 4), "points": (len(rows), 2)}[kind]
+    good = len(rows) == shape[0] and (kind != "points" or len(rows) >= 3)
+    for row in rows:
+        good = good and isinstance(row, list) and len(row) == shape[1]
+        for number in row if isinstance(row, list) else ():
+            good = good and isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+            if good and kind in ("points", "box") and abs(number) > POSITION_MAX_M:
+                return f"expected coordinates of at most 2^20 metres, got {number}"
+    if not good:
+        return f"expected {_ARRAYS[kind]}, got {_shown(value)}"
+    if kind == "box" and isinstance(value, list) and not (value[0] <= value[2] and value[1] <= value[3]):
+        return f"expected x0 <= x1 and y0 <= y1, got {value}"
+    if kind == "point3" and isinstance(value, list) and not (abs(value[0]) <= 90 and abs(value[1]) <= 180):
+        return f"expected a latitude within ±90 and a longitude within ±180, got {value}"
+    return None
+
+
+def _shown(value: object) -> str:
+    names = {bool: "boolean", str: "text", int: "integer", float: "number", list: "array", dict: "table"}
+    text = repr(value)
+    return f"{names.get(type(value), type(value).__name__)} {text if len(text) <= 40 else text[:37] + '...'}"
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of SITE.toml, generated from the same definition as the reader.
+
+    >>> json_schema()["properties"]["plan"]["properties"]["planner"]["enum"]
+    ['greedy', 'swap']
+    """
+    properties: dict[str, Any] = {}
+    for table in TABLES.values():
+        if table.name == "":
+            continue
+        body = _json_table(table)
+        properties[table.name] = {"type": "array", "items": body} if table.rows else body
+    top = _json_table(TABLES[""])
+    top["properties"] = {**top["properties"], **properties}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "SITE.toml, version 1", **top}
+
+
+def _json_table(table: Table) -> dict[str, Any]:
+    required = [key.name for key in table.keys if key.default is REQUIRED]
+    body: dict[str, Any] = {"type": "object", "description": table.text, "additionalProperties": False}
+    body["properties"] = {key.name: _json_key(key) for key in table.keys}
+    if required:
+        body["required"] = required
+    return body
+
+
+def _json_key(key: Key) -> dict[str, Any]:
+    number = {"type": "number"}
+    shapes: dict[str, dict[str, Any]] = {
+        "int": {"type": "integer"},
+        "float": number,
+        "position": number,
+        "str": {"type": "string"},
+        "point3": {"type": "array", "items": number, "minItems": 3, "maxItems": 3},
+        "box": {"type": "array", "items": number, "minItems": 4, "maxItems": 4},
+        "points": {"type": "array", "minItems": 3, "items": {"type": "array", "items": number, "minItems": 2, "maxItems": 2}},
+        "matrix": {"type": "array", "minItems": 4, "maxItems": 4,
+                   "items": {"type": "array", "items": number, "minItems": 4, "maxItems": 4}},
+    }  # fmt: skip
+    body: dict[str, Any] = {**shapes[key.kind], "description": key.text}
+    if key.choices:
+        body["enum"] = list(key.choices)
+    for word, bound in (("minimum", key.minimum), ("maximum", key.maximum)):
+        if bound is not None:
+            body[word] = bound
+    if key.default is not REQUIRED and key.default is not None:
+        body["default"] = key.default
+    return body
+
+
+def markdown_tables() -> str:
+    """The tables of `docs/formats/site-toml.md`, generated from the definition."""
+    parts = []
+    for table in TABLES.values():
+        head = "the top" if table.name == "" else f"`[[{table.name}]]`" if table.rows else f"`[{table.name}]`"
+        lines = [f"### {head}", "", f"{table.text}.", ""]
+        if table.keys:
+            lines += ["| key | type | default | range | meaning |", "|---|---|---|---|---|"]
+            lines += [_markdown_row(key) for key in table.keys] + [""]
+        parts.append("\n".join(lines))
+    return "\n".join(parts)
+
+
+def _markdown_row(key: Key) -> str:
+    default = "required" if key.default is REQUIRED else "none" if key.default is None else f"`{key.default}`"
+    bounds = ", ".join(key.choices)
+    if key.minimum is not None:
+        bounds = f"{_bound(key.minimum)} to {_bound(key.maximum)}" if abs(key.maximum or 0) < F32_MAX else (
+            f"≥ {_bound(key.minimum)}" if abs(key.minimum) < F32_MAX else "")  # fmt: skip
+    return f"| `{key.name}` | {key.kind} | {default} | {bounds} | {key.text} |"
+
+
+def defaults(table: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The table with every missing optional key set to its default (None where there is none), in schema order."""
+    return {key.name: table.get(key.name, key.default) for key in TABLES[name].keys}

@@ -1,0 +1,172 @@
+"""simulate: scenario, ticks and seed in; a run, and its ledger, out.
+
+Source: `docs/formats/coord-scenario.md`. No clock, no environment and no generator but the scenario's reaches a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coord.chronicle import Chronicle
+from coord.decisions import DecisionLedger
+from coord.frame import DecisionFrame
+from coord.health import CoordHealth
+from coord.scenario import Scenario
+from coord.setup import Setup
+from coord.world import World
+
+if TYPE_CHECKING:
+    from storage import Ledger
+
+    from coord.stl import RunWriter
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run came to.
+
+    `root` and `size` are those of its ledger (None and 0 without one); `health` is the worst of its frames; `ready`
+    counts rows of agents that could take a zone, so `assigned_of_ready` is the share that got one.
+    """
+
+    name: str
+    ticks: int
+    frames: int
+    root: bytes | None
+    size: int
+    stats: DecisionLedger
+    ready: int
+    health: CoordHealth
+    served: int  # services completed
+    zones_served: int  # zones served at least once
+    cell_conflicts: int  # agents beyond the first in a cell, summed over ticks
+    interrupted: bool
+
+    @property
+    def assigned_of_ready(self) -> float:
+        """Assigned rows ÷ ready rows; 1 where nobody was ready."""
+        return self.stats.assigned / self.ready if self.ready else 1.0
+
+
+def simulate(
+    scenario: Scenario | str | Path,
+    ticks: int,
+    seed: int | None = None,
+    ledger: Ledger | str | Path | None = None,
+    *,
+    planner: str | None = None,
+    sync: str = "fsync",
+    should_stop: Callable[[], bool] | None = None,
+    on_tick: Callable[[int, DecisionFrame | None], None] | None = None,
+) -> Run:
+    """Run a scenario for a number of ticks.
+
+    `ledger` is a folder that does not exist or is empty, an open and empty `storage.Ledger`, or None. `seed` and
+    `planner` replace the scenario's. `should_stop` is asked before each tick: when it says yes the run ends at a whole
+    frame and `Run.interrupted` is true. `on_tick` is called after each tick with its number and its frame (None when
+    the tick was not planned).
+
+    Raises ScenarioError and MapError for a scenario, OutputError for the folder, BadInput (nothing of this tick is
+    written; the ledger ends at the frame before), and what storage raises.
+
+    >>> site = Scenario.loads('version = 1\\nname = "two"\\n[agents]\\nrandom = 2\\n[zones]\\nrandom = 3\\n')
+    >>> simulate(site, 40).served > 0
+    True
+    """
+    if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 0:
+        raise ValueError(f"simulate: ticks must be a whole number of at least 0, got {ticks!r}")
+    site = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    site = site.with_changes(seed=seed, planner=planner)
+    with ExitStack() as stack:
+        return _Loop(site.setup, _Output(ledger, sync, stack)).run(ticks, should_stop, on_tick)
+
+
+class _Output:
+    """Where events go. The folder is made when the first plan is there, so a refused input leaves nothing behind."""
+
+    def __init__(self, target: Ledger | str | Path | None, sync: str, stack: ExitStack) -> None:
+        self._target = Path(target) if isinstance(target, str) else target
+        self._sync = sync
+        self._stack = stack
+        self._writer: RunWriter | None = None
+        self.wanted = target is not None
+        if self._target is None:
+            return
+        from coord import stl
+        from coord.errors import OutputError
+
+        if isinstance(self._target, Path):
+            stl.check_output(self._target)
+        elif self._target.head().size != 0:
+            raise OutputError(f"simulate: expected an empty ledger, got one of {self._target.head().size} events")
+
+    def writer(self, setup: Setup) -> RunWriter:
+        if self._writer is None:
+            from coord import stl
+
+            target = self._target
+            assert target is not None
+            if isinstance(target, Path):
+                target = self._stack.enter_context(stl.create_ledger(target, self._sync))
+            self._writer = stl.RunWriter(target, setup)
+        return self._writer
+
+
+class _Loop:
+    def __init__(self, setup: Setup, output: _Output) -> None:
+        self._setup = setup
+        self._output = output
+        self._world = World(setup)
+        self._chronicle = Chronicle()
+        self._stats = DecisionLedger()
+        self._ready = 0
+        self._health = CoordHealth.EMPTY
+
+    def run(
+        self, ticks: int, should_stop: Callable[[], bool] | None, on_tick: Callable[[int, DecisionFrame | None], None] | None
+    ) -> Run:
+        interrupted = False
+        while self._world.tick < ticks:
+            if should_stop is not None and should_stop():
+                interrupted = True
+                break
+            tick = self._world.tick
+            frame = self._plan() if self._world.is_planned() else None
+            self._world.advance()
+            if on_tick is not None:
+                on_tick(tick, frame)
+        return self._finish(interrupted)
+
+    def _plan(self) -> DecisionFrame:
+        world = self._world
+        plan = world.plan_tick()
+        entry = self._chronicle.entry(world.tick, world.inputs, plan, with_inputs=self._output.wanted)
+        if self._output.wanted:
+            self._output.writer(self._setup).write(entry)
+        world.assign(entry.rows)
+        self._stats = self._stats.add(entry.frame)
+        self._ready += plan.stats.ready
+        self._health = max(self._health, CoordHealth(entry.frame.health))
+        return entry.frame
+
+    def _finish(self, interrupted: bool) -> Run:
+        size, root = self._output.writer(self._setup).head() if self._output.wanted else (0, None)
+        world = self._world
+        return Run(
+            name=self._setup.name,
+            ticks=world.tick,
+            frames=self._chronicle.frames,
+            root=root,
+            size=size,
+            stats=self._stats,
+            ready=self._ready,
+            health=self._health,
+            served=world.served,
+            zones_served=int(world.visited.sum()),
+            cell_conflicts=world.cell_conflicts,
+            interrupted=interrupted,
+        )

@@ -1,0 +1,305 @@
+"""Runs in the ledger: the only file of coord that imports storage, and only when a function is called.
+
+What a run's ledger holds: `docs/formats/coord-scenario.md` and `coord-inputs.md`. `coordination_stl` is the narrow door for
+callers that only keep decisions: append, look up, decode, merge a replay, flush.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from coord.chronicle import Entry
+from coord.decisions import DecisionLedger
+from coord.errors import FrameError, OutputError, RunError
+from coord.frame import DecisionFrame, decode_frame_event, encode_frame_event
+from coord.inputs import Inputs, apply
+from coord.setup import Setup, setup_from_map
+
+if TYPE_CHECKING:
+    from storage import Event, Ledger, Receipt
+
+    from coord.audit import Problem, Report
+
+Records = npt.NDArray[np.void]
+
+SCENARIO, INPUTS, FRAME, CHANGE = "coord.scenario", "coord.inputs", "coord.frame", "coord.event"
+SCHEMA = 1
+
+
+class FrameView(NamedTuple):
+    """One planned tick as the ledger tells it. `inputs` changes with the next step of the iterator: copy to keep."""
+
+    rank: int
+    inputs: Inputs
+    frame: DecisionFrame
+    rows: Records
+
+
+def scenario_event(setup: Setup) -> Event:
+    """The event at rank 0."""
+    from storage import Event, canonical
+
+    effect = canonical.pack(setup.to_map())
+    return Event(producer=setup.producer, effect=effect, kind=SCENARIO, sequence=0, schema=SCHEMA, tick=0)
+
+
+def entry_events(entry: Entry, producer: str, sequence: int) -> list[Event]:
+    """The events of one planned tick: inputs parts, then the frame, whose parents they are."""
+    from storage import Event
+
+    events = [
+        Event(producer=producer, effect=part, kind=INPUTS, sequence=sequence + i, schema=SCHEMA, tick=entry.tick)
+        for i, part in enumerate(entry.parts)
+    ]
+    parents = tuple(sorted(event.id for event in events))
+    frame = Event(
+        producer=producer, effect=entry.frame_effect(), kind=FRAME, parents=parents,
+        sequence=sequence + len(events), schema=SCHEMA, tick=entry.tick,
+    )  # fmt: skip
+    return [*events, frame]
+
+
+def scenario_map(event: Event) -> Mapping[str, Any]:
+    """The map in a scenario event. Raises RunError when it is none."""
+    from storage import StorageError, canonical
+
+    if event.kind != SCENARIO:
+        raise RunError(f"rank 0: expected an event of kind {SCENARIO}, got {event.kind}")
+    try:
+        value = canonical.unpack(event.effect)
+    except StorageError as error:
+        raise RunError(f"rank 0: {SCENARIO}: {error}") from error
+    if not isinstance(value, dict):
+        raise RunError(f"rank 0: {SCENARIO}: expected a map, got {type(value).__name__}")
+    return value
+
+
+class RunWriter:
+    """Writes one run: the scenario, then each planned tick as one atomic batch."""
+
+    def __init__(self, ledger: Ledger, setup: Setup) -> None:
+        self._ledger = ledger
+        self._producer = setup.producer
+        self._sequence = 1
+        ledger.append(scenario_event(setup))
+
+    def write(self, entry: Entry) -> None:
+        """Append the inputs and the frame of one tick, all or nothing."""
+        events = entry_events(entry, self._producer, self._sequence)
+        self._ledger.append_many(events)
+        self._sequence += len(events)
+
+    def head(self) -> tuple[int, bytes]:
+        """Size and root."""
+        head = self._ledger.head()
+        return head.size, head.root
+
+
+def check_output(path: Path) -> None:
+    """OutputError unless the path does not exist or is an empty folder."""
+    try:
+        if path.is_dir():
+            if any(path.iterdir()):
+                raise OutputError(f"{path}: expected no folder, or an empty one (hint: choose another -o)")
+        elif path.exists() or path.is_symlink():
+            raise OutputError(f"{path}: expected a folder that does not exist yet, got a file")
+    except OSError as error:
+        raise error if isinstance(error, OutputError) else OutputError(f"{path}: {error.strerror}") from error
+
+
+def create_ledger(path: Path, sync: str) -> Ledger:
+    """A new ledger in the folder of a run."""
+    from storage import Ledger
+
+    return Ledger.open(path, mode="rw", sync=sync)
+
+
+def open_ledger(path: str | Path) -> Ledger:
+    """The ledger of a run, read-only: nothing in the folder changes."""
+    from storage import Ledger
+
+    return Ledger.open(path, mode="r")
+
+
+class RunReader:
+    """A run read from its ledger, without planning anything again.
+
+    Raises RunError where the ledger holds no run; what the bytes prove is `coord.audit`'s business.
+    """
+
+    def __init__(self, ledger: Ledger, *, owned: bool = False) -> None:
+        self._ledger = ledger
+        self._owned = owned
+        self._setup: Setup | None = None
+
+    def __enter__(self) -> RunReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the ledger when `open_run` opened it."""
+        if self._owned:
+            self._ledger.close()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger itself."""
+        return self._ledger
+
+    @property
+    def size(self) -> int:
+        """Events in the ledger."""
+        return self._ledger.head().size
+
+    @property
+    def root(self) -> bytes:
+        """RFC 6962 root of the ledger."""
+        return self._ledger.head().root
+
+    @property
+    def scenario(self) -> Setup:
+        """What the run was made from."""
+        if self._setup is None:
+            if self.size == 0:
+                raise RunError("the ledger is empty: no run")
+            value = scenario_map(self._ledger.at(0))
+            first = next(self._inputs(), None)
+            agents, zones = (None, None) if first is None else (first.agents.copy(), first.zones.copy())
+            self._setup = setup_from_map(value, agents, zones)
+        return self._setup
+
+    def _inputs(self) -> Iterator[Inputs]:
+        for view in self.frames():
+            yield view.inputs
+
+    def frames(self) -> Iterator[FrameView]:
+        """Every planned tick in order, the inputs rebuilt from keys and deltas, in bounded memory."""
+        state: Inputs | None = None
+        parts: list[bytes] = []
+        for rank, event in self._ledger.scan():
+            if event.kind == INPUTS:
+                parts.append(event.effect)
+            elif event.kind == FRAME:
+                state = apply(state, parts, tick=event.tick)
+                parts = []
+                frame, rows = decode_frame_event(event.effect)
+                yield FrameView(rank, state, frame, rows)
+
+    def state_at(self, tick: int) -> FrameView:
+        """The last planned tick at or before `tick`. Raises RunError when there is none."""
+        found: tuple[int, bytes] | None = None
+        state: Inputs | None = None
+        parts: list[bytes] = []
+        for rank, event in self._ledger.scan():
+            if event.tick > tick:
+                break
+            if event.kind == INPUTS:
+                parts.append(event.effect)
+            elif event.kind == FRAME:
+                state = apply(state, parts, tick=event.tick)
+                parts = []
+                found = (rank, event.effect)
+        if found is None or state is None:
+            raise RunError(f"no frame at or before tick {tick}")
+        return FrameView(found[0], state, *decode_frame_event(found[1]))
+
+    def coordination_stl(self) -> CoordinationStl:
+        """The decisions of this run behind the narrow door."""
+        return coordination_stl(self._ledger)
+
+
+def open_run(path: str | Path) -> RunReader:
+    """Open the folder of a run read-only."""
+    return RunReader(open_ledger(path), owned=True)
+
+
+class CoordinationStl:
+    """Decision frames in a storage ledger: append, look up, decode, merge a replay, flush."""
+
+    def __init__(self, ledger: Ledger, producer: str) -> None:
+        self._ledger = ledger
+        self._producer = producer
+        cursor = ledger.cursor(producer)
+        self._sequence = 0 if cursor is None else cursor[0] + 1
+
+    def append(self, frame: DecisionFrame, rows: Records) -> Receipt:
+        """Append one decision. Raises FrameError unless the rows are those that the frame pins."""
+        from storage import Event
+
+        effect = encode_frame_event(frame, rows)
+        decode_frame_event(effect)
+        event = Event(producer=self._producer, effect=effect, kind=FRAME, sequence=self._sequence, schema=SCHEMA,
+                      tick=frame.tick)  # fmt: skip
+        receipt = self._ledger.append(event)
+        self._sequence += 1
+        return receipt
+
+    def lookup(self, event_id: bytes) -> tuple[DecisionFrame, Records]:
+        """Frame and rows of the event with this id."""
+        event = self._ledger.get(event_id)
+        if event.kind != FRAME:
+            raise FrameError(f"event {event_id.hex()}: expected kind {FRAME}, got {event.kind}")
+        return decode_frame_event(event.effect)
+
+    def replay(self, start: int = 0, stop: int | None = None) -> DecisionLedger:
+        """What the frames at ranks [start, stop) add up to."""
+        return DecisionLedger.of(
+            decode_frame_event(event.effect)[0] for _, event in self._ledger.scan(start, stop) if event.kind == FRAME
+        )
+
+    def flush(self) -> tuple[int, bytes]:
+        """Size and root of everything that is durable: each append returned after its sync."""
+        head = self._ledger.head()
+        return head.size, head.root
+
+
+def coordination_stl(ledger: Ledger, producer: str = "coordination") -> CoordinationStl:
+    """The narrow door to a ledger for callers that keep decisions only; appends continue the producer's sequence."""
+    return CoordinationStl(ledger, producer)
+
+
+def ledger_problems(path: Path, report: Report, expect: tuple[int, bytes] | None) -> Iterator[Problem]:
+    """Damage of the ledger itself; sets size and root of the report. Raises NotALedgerError."""
+    from storage import ForkError, Head, Ledger, RollbackError, StorageError, verify_ledger
+
+    from coord.audit import Problem
+
+    found = verify_ledger(path)
+    report.size, report.root = found.size, found.root
+    for problem in found.problems:
+        yield Problem(problem.rank, problem.where, str(problem.expected), str(problem.got), problem.text)
+    if expect is None:
+        return
+    size, root = expect
+    try:
+        Ledger.open(path, mode="r", expect=Head(size, root)).close()
+    except (RollbackError, ForkError) as error:
+        yield Problem(None, "checkpoint", f"size {size}, root {root.hex()}", _shown(report), str(error))
+    except StorageError as error:
+        yield Problem(None, "checkpoint", f"size {size}, root {root.hex()}", "a ledger that can't be compared", str(error))
+
+
+def _shown(report: Report) -> str:
+    root = "" if report.root is None else report.root.hex()
+    return f"size {report.size}, root {root}"
+
+
+def try_open(path: Path, report: Report) -> Ledger | None:
+    """The ledger read-only, or None with a problem in the report when it can't be opened."""
+    from storage import StorageError
+
+    from coord.audit import Problem
+
+    try:
+        return open_ledger(path)
+    except StorageError as error:
+        report.add_problem(Problem(None, "ledger", "a ledger that opens", "damage", str(error)))
+        return None
