@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from coord import backend, motion_ref
+from coord import motion_ref
 from coord.grid import Grid
 from coord.movingai import cell_centres
 
@@ -137,15 +137,7 @@ class GridPaths:
         lengths = np.zeros(len(rows), np.int32)
         directions = np.zeros((len(rows), HORIZON), np.uint8)
         starts, goals = self.cell[rows], self._goal[rows]
-        if backend.isa() == "ref":
-            motion_ref.grid_paths(self._seen, self._width, starts, goals, directions, lengths)
-        else:
-            if self._generation + len(rows) >= motion_ref.BLOCKED:
-                self._seen[self._seen != motion_ref.BLOCKED] = 0
-                self._generation = 1
-            backend.kernels().grid_paths(self._seen, self._entered, self._queue, self._width, starts, goals,
-                                         self._generation, directions, lengths)  # fmt: skip
-            self._generation += len(rows)
+        motion_ref.grid_paths(self._seen, self._width, starts, goals, directions, lengths)
         self._directions[rows] = directions
         self._left[rows] = lengths
         self._used[rows] = 0

@@ -1,0 +1,134 @@
+"""Import: a SITE.toml, with everything it names beside it, from a MovingAI `.map` or `.scen` file.
+
+Source: `docs/formats/site-toml.md`. Nothing is overwritten, and nothing is left behind when an import fails.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from blake3 import blake3
+
+from coord.errors import MapError, OutputError
+from coord.movingai import free_cell, map_beside, parse_map, read_scen
+from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE
+from coord.scenario import Scenario, canonical_text
+from coord.scenario_schema import defaults
+
+Records = npt.NDArray[np.void]
+
+TABLES_MAX = 256  # more agents than this go to agents.npy and zones.npy
+
+
+def import_map(path: str | Path, out: str | Path, *, agents: int, zones: int, seed: int = 0) -> Scenario:
+    """Write a SITE.toml with so many agents and zones on the map, drawn from the seed; returns the scenario.
+
+    Raises MapError, ScenarioError (too many for the free cells), OutputError when a file is already there.
+    """
+    path, out = Path(path), Path(out)
+    data = _read(path)
+    parse_map(data, str(path))
+    document = _document(path, data, seed)
+    document["agents"] = {"random": agents}
+    document["zones"] = {"random": zones}
+    return _write(out, document, {path.name: data})
+
+
+def import_scen(path: str | Path, out: str | Path, *, agents: int | None = None) -> Scenario:
+    """Write a SITE.toml from the first lines of a `.scen` file: starts are agents, goals are zones; returns the scenario.
+
+    The map is found by its base name beside the `.scen` file. Up to 256 agents become tables, more become agents.npy and
+    zones.npy. Raises MapError, with the line, for a start or goal on an obstacle, and OutputError when a file is there.
+    """
+    path, out = Path(path), Path(out)
+    trips = read_scen(path, agents)
+    if not trips:
+        raise MapError(str(path), 1, 1, "expected at least one agent")
+    found = map_beside(path, trips[0].map_name)
+    data = _read(found)
+    grid = parse_map(data, str(found))
+    starts = [free_cell(grid, trip, trip.start, "start", str(path)) for trip in trips]
+    goals = [free_cell(grid, trip, trip.goal, "goal", str(path)) for trip in trips]
+    document = _document(path, data, 0, found.name)
+    files = {found.name: data}
+    if len(trips) <= TABLES_MAX:
+        document["agent"] = [{"id": i, "x": x, "y": y} for i, (x, y) in enumerate(starts)]
+        document["zone"] = [{"id": i, "x": x, "y": y} for i, (x, y) in enumerate(goals)]
+    else:
+        document["agents"], document["zones"] = {"file": "agents.npy"}, {"file": "zones.npy"}
+        files["agents.npy"] = npy_bytes(_agents(starts))
+        files["zones.npy"] = npy_bytes(_zones(goals))
+    return _write(out, document, files)
+
+
+def npy_bytes(records: Records) -> bytes:
+    """The bytes of a .npy file (version 1.0) of records."""
+    import io
+
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, records, version=(1, 0), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _agents(places: list[tuple[float, float]]) -> Records:
+    value = defaults({}, "agents")
+    out = np.zeros(len(places), AGENT_DTYPE)
+    out["id"], out["zone"] = np.arange(len(places)), NO_ZONE
+    out["x"], out["y"] = np.array(places, np.float32).T
+    for name in ("speed", "energy", "caps", "memory_ticks"):
+        out[name] = value[name]
+    return out
+
+
+def _zones(places: list[tuple[float, float]]) -> Records:
+    value = defaults({}, "zones")
+    out = np.zeros(len(places), ZONE_DTYPE)
+    out["id"] = np.arange(len(places))
+    out["x"], out["y"] = np.array(places, np.float32).T
+    for name in ("radius", "priority", "service_ticks", "need_caps", "energy_cost"):
+        out[name] = value[name]
+    return out
+
+
+def _document(path: Path, data: bytes, seed: int, map_name: str | None = None) -> dict[str, Any]:
+    name = "".join(c for c in path.stem if c.isprintable()).encode()[:60].decode("utf-8", "ignore") or "site"
+    section = {"file": map_name or path.name, "blake3": blake3(data).hexdigest()}
+    return {"version": 1, "name": name, "seed": seed, "plan": {"planner": "swap"}, "map": section}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise MapError(str(path), 0, 0, f"cannot be read: {error.strerror}") from error
+
+
+def _write(out: Path, document: dict[str, Any], files: dict[str, bytes]) -> Scenario:
+    text = canonical_text(document)
+    made: list[Path] = []
+    try:
+        for name, data in {**files, out.name: text.encode()}.items():
+            if _place(out.parent / name, data, same_is_fine=name.endswith(".map")):
+                made.append(out.parent / name)
+        return Scenario.load(out)
+    except BaseException:
+        for path in made:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _place(path: Path, data: bytes, *, same_is_fine: bool) -> bool:
+    """Write a new file; False when it is there with the same bytes and that is fine."""
+    try:
+        with path.open("xb") as stream:
+            stream.write(data)
+    except FileExistsError as error:
+        if same_is_fine and path.is_file() and path.read_bytes() == data:
+            return False
+        raise OutputError(f"{path}: is already there, and nothing is overwritten") from error
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    return True
