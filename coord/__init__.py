@@ -10,6 +10,7 @@ except ImportError as error:
         ) from None
     raise
 
+from coord.audit import Report, audit, parse_checkpoint
 from coord.candidate import (
     CandidateFacts,
     CandidateScore,
@@ -40,7 +41,19 @@ from coord.decisions import (
     decision_ledger_total_rows,
 )
 from coord.digest import input_digest
-from coord.errors import BadInput, CellError, CoordError, FrameError, PlannerError
+from coord.divergence import Divergence
+from coord.errors import (
+    BadInput,
+    CellError,
+    CoordError,
+    FrameError,
+    InputsError,
+    MapError,
+    OutputError,
+    PlannerError,
+    RunError,
+    ScenarioError,
+)
 from coord.explain import Explanation, Option, UnknownIdError, explain
 from coord.field import field_at, field_points, field_raster, gaussian_at
 from coord.frame import (
@@ -53,6 +66,8 @@ from coord.frame import (
 from coord.geometry import distance, distance_sq
 from coord.grid import Grid
 from coord.health import CoordHealth, coord_health
+from coord.importer import import_map, import_scen
+from coord.inputs import Inputs
 from coord.plan import Plan, plan, plan_greedy, plan_swap
 from coord.readiness import (
     AgentReadiness,
@@ -85,6 +100,9 @@ from coord.records import (
     WorkZone,
 )
 from coord.rings import Rings
+from coord.scenario import Scenario
+from coord.setup import Motion, Setup
+from coord.simulate import Run, simulate
 from coord.status import (
     Assignment,
     AssignmentStats,
@@ -97,6 +115,7 @@ from coord.status import (
     find_assignment_by_agent,
     find_assignment_by_zone,
 )
+from coord.stl import coordination_stl, open_run
 from coord.wgs84 import enu_to_wgs84, wgs84_to_enu
 
 
@@ -128,16 +147,28 @@ __all__ = [
     "CoordStatus",
     "DecisionFrame",
     "DecisionLedger",
+    "Divergence",
     "Explanation",
     "FrameError",
     "GaussianKernel",
     "Grid",
+    "Inputs",
+    "InputsError",
+    "MapError",
+    "Motion",
     "Obstacle",
     "Option",
+    "OutputError",
     "Plan",
     "PlanConfig",
     "PlannerError",
+    "Report",
     "Rings",
+    "Run",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "Setup",
     "UnknownIdError",
     "WorkZone",
     "ZoneReadiness",
@@ -150,12 +181,14 @@ __all__ = [
     "assignment_conflict",
     "assignment_ok",
     "assignment_rejected",
+    "audit",
     "candidate_facts",
     "candidate_status",
     "cell_from_units",
     "coord_cell_equal",
     "coord_cell_neighbor",
     "coord_health",
+    "coordination_stl",
     "count_assignments_by_status",
     "decision_frame_total_rows",
     "decision_ledger_assignment_rate",
@@ -180,11 +213,16 @@ __all__ = [
     "find_assignment_by_agent",
     "find_assignment_by_zone",
     "gaussian_at",
+    "import_map",
+    "import_scen",
     "input_digest",
+    "open_run",
+    "parse_checkpoint",
     "plan",
     "plan_greedy",
     "plan_swap",
     "score_candidate",
+    "simulate",
     "travel_time",
     "wgs84_to_enu",
     "write_coord_cell_neighbors",

@@ -30,7 +30,7 @@ from coord.setup import Setup, setup_from_map
 from coord.world import World
 
 if TYPE_CHECKING:
-    from storage import Event, Ledger
+    from coord.stl import Event, Ledger
 
 Records = npt.NDArray[np.void]
 Progress = Callable[[int, int], None]
@@ -164,22 +164,17 @@ def _base64_root(text: str) -> bytes:
 
 
 def _scan(ledger: Ledger, report: Report, replan: bool, resimulate: bool, progress: Progress | None) -> None:
-    from storage import StorageError
+    from coord import stl
 
     size = ledger.head().size
     auditor = _Auditor(report, replan, resimulate)
-    rank = 0
-    while rank < size:
-        try:
-            for rank, event in ledger.scan(rank):  # noqa: B007 - the next scan goes on from here
-                auditor.take(rank, event)
-                if progress is not None:
-                    progress(rank + 1, size)
-            rank = size
-        except StorageError as error:
-            damaged = getattr(error, "ranks", ()) or (rank,)
-            auditor.skip(str(error), int(damaged[0]))
-            rank = max(rank, int(damaged[0])) + 1
+    for rank, event in stl.read_events(ledger):
+        if isinstance(event, str):
+            auditor.skip(event, rank)
+        else:
+            auditor.take(rank, event)
+        if progress is not None:
+            progress(rank + 1, size)
     auditor.finish()
 
 

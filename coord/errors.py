@@ -4,7 +4,12 @@
     ├── BadInput        (ValueError)  a table of a plan call has a bad value: .table .row .field
     ├── PlannerError    (ValueError)  a planner code or name that does not exist
     ├── FrameError      (ValueError)  bytes that are no decision frame, or rows that do not belong to it
-    └── CellError       (ValueError)  a cell out of the i32 range, or bytes that are no JCK1 key
+    ├── CellError       (ValueError)  a cell out of the i32 range, or bytes that are no JCK1 key
+    ├── ScenarioError   (ValueError)  a SITE.toml, or a file it names, that no run can start from: .file .where .detail
+    ├── MapError        (ValueError)  a damaged .map or .scen file: .file .line .column .detail
+    ├── InputsError     (ValueError)  bytes that are no part of coord.inputs: .offset .field .expected .got
+    ├── RunError        (ValueError)  a ledger that holds no run, or a run that this version can't read
+    └── OutputError     (FileExistsError)  an output folder or file that is there already, or can't be made
 """
 
 
@@ -44,3 +49,56 @@ class FrameError(CoordError, ValueError):
 
 class CellError(CoordError, ValueError):
     """A cell index outside int32, or bytes that are no JCK1 key."""
+
+
+class ScenarioError(CoordError, ValueError):
+    """A SITE.toml, or a file that it names, that no run can start from.
+
+    `file` is the SITE.toml, `where` the table and key (or the record), `detail` what was expected and what came.
+    """
+
+    def __init__(self, file: str, where: str, detail: str) -> None:
+        self.file = file
+        self.where = where
+        self.detail = detail
+        super().__init__(": ".join(part for part in (file, where, detail) if part))
+
+    def __reduce__(self) -> tuple[type["ScenarioError"], tuple[str, str, str]]:
+        return ScenarioError, (self.file, self.where, self.detail)
+
+
+class MapError(CoordError, ValueError):
+    """A `.map` or `.scen` file that is damaged; `line` and `column` count from 1 (0: the file as a whole)."""
+
+    def __init__(self, file: str, line: int, column: int, detail: str) -> None:
+        self.file = file
+        self.line = line
+        self.column = column
+        self.detail = detail
+        place = f"{file}:{line}:{column}" if line else file
+        super().__init__(f"{place}: {detail}")
+
+    def __reduce__(self) -> tuple[type["MapError"], tuple[str, int, int, str]]:
+        return MapError, (self.file, self.line, self.column, self.detail)
+
+
+class InputsError(CoordError, ValueError):
+    """Bytes that are no part of `coord.inputs`: `offset` in the part, `field`, what was expected, what came."""
+
+    def __init__(self, offset: int, field: str, expected: object, got: object) -> None:
+        self.offset = offset
+        self.field = field
+        self.expected = expected
+        self.got = got
+        super().__init__(f"coord.inputs: byte {offset}: {field}: expected {expected}, got {got}")
+
+    def __reduce__(self) -> tuple[type["InputsError"], tuple[int, str, object, object]]:
+        return InputsError, (self.offset, self.field, self.expected, self.got)
+
+
+class OutputError(CoordError, FileExistsError):
+    """An output folder or file that must not be there yet, or can't be made."""
+
+
+class RunError(CoordError, ValueError):
+    """A ledger that holds no run, or a run that this version can't read."""

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tensor.random import Key
-
 from coord.checks import check_agents, check_zones
 from coord.errors import BadInput, ScenarioError
 from coord.grid import Grid
@@ -59,6 +57,8 @@ class Draw:
         On a grid: distinct free cells of the largest 4-connected component. Without one: uniform in the box, each
         coordinate x0 + u·(x1 - x0) in float32. Raises ValueError when the component has too few cells.
         """
+        from tensor.random import Key
+
         key = Key(seed).split(2)[0 if self.what == "agents" else 1]
         out = np.zeros(self.count, AGENT_DTYPE if self.what == "agents" else ZONE_DTYPE)
         if grid is None:

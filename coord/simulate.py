@@ -20,9 +20,7 @@ from coord.setup import Setup
 from coord.world import World
 
 if TYPE_CHECKING:
-    from storage import Ledger
-
-    from coord.stl import RunWriter
+    from coord.stl import Ledger, RunWriter
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ from coord.inputs import Inputs, apply
 from coord.setup import Setup, setup_from_map
 
 if TYPE_CHECKING:
-    from storage import Event, Ledger, Receipt
+    from storage import Event as Event
+    from storage import Ledger as Ledger
+    from storage import Receipt
 
     from coord.audit import Problem, Report
 
@@ -264,6 +266,21 @@ class CoordinationStl:
 def coordination_stl(ledger: Ledger, producer: str = "coordination") -> CoordinationStl:
     """The narrow door to a ledger for callers that keep decisions only; appends continue the producer's sequence."""
     return CoordinationStl(ledger, producer)
+
+
+def read_events(ledger: Ledger) -> Iterator[tuple[int, Event | str]]:
+    """Every rank with its event, or with the text of what is wrong where one can't be read."""
+    from storage import StorageError
+
+    size, rank = ledger.head().size, 0
+    while rank < size:
+        try:
+            for at, event in ledger.scan(rank):
+                yield at, event
+                rank = at + 1
+        except StorageError as error:
+            yield rank, str(error)
+            rank += 1
 
 
 def ledger_problems(path: Path, report: Report, expect: tuple[int, bytes] | None) -> Iterator[Problem]:
