@@ -118,7 +118,6 @@ from coord.status import (
 from coord.stl import coordination_stl, open_run
 from coord.wgs84 import enu_to_wgs84, wgs84_to_enu
 
-
 __all__ = [
     "AGENT_DTYPE",
     "CONFIG_DTYPE",

@@ -6,10 +6,7 @@ What each audit proves, and what only a checkpoint kept elsewhere can show, is w
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +22,7 @@ from coord.grid import Grid
 from coord.inputs import ARRAYS, Inputs, apply, differences
 from coord.plan import Plan, plan
 from coord.records import CONFIG_DTYPE, RING_DTYPE, ROW_DTYPE, PlanConfig
+from coord.report import Problem, Report, parse_checkpoint
 from coord.rings import Rings
 from coord.setup import Setup, setup_from_map
 from coord.world import World
@@ -34,66 +32,6 @@ if TYPE_CHECKING:
 
 Records = npt.NDArray[np.void]
 Progress = Callable[[int, int], None]
-DIVERGENCES_KEPT_MAX = 64
-PROBLEMS_KEPT_MAX = 256
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something wrong that is no divergence: damage, a gap, a broken rule. `rank` is None for the ledger as a whole."""
-
-    rank: int | None
-    where: str
-    expected: str
-    got: str
-    text: str
-
-
-@dataclass
-class Report:
-    """What an audit found.
-
-    `divergences` counts every differing field of every frame; the first 64 are in `first_divergences`. `planned` frames
-    were planned again, `resimulated` ones were made again from scenario and seed.
-    """
-
-    name: str = ""
-    size: int = 0
-    root: bytes | None = None
-    frames: int = 0
-    planned: int = 0
-    resimulated: int = 0
-    divergences: int = 0
-    frames_diverged: int = 0
-    first_divergences: list[Divergence] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    problem_count: int = 0
-
-    @property
-    def ok(self) -> bool:
-        """No divergence and no problem."""
-        return self.divergences == 0 and self.problem_count == 0
-
-    @property
-    def first_divergence(self) -> Divergence | None:
-        """The first one in the order of the ledger."""
-        return self.first_divergences[0] if self.first_divergences else None
-
-    def add_problem(self, problem: Problem) -> None:
-        """Count a problem; the first 256 are kept."""
-        self.problem_count += 1
-        if len(self.problems) < PROBLEMS_KEPT_MAX:
-            self.problems.append(problem)
-
-    def add_divergences(self, found: Iterator[Divergence]) -> bool:
-        """Count divergences of one frame; the first 64 of all are kept. True when there was one."""
-        count = 0
-        for divergence in found:
-            count += 1
-            if len(self.first_divergences) < DIVERGENCES_KEPT_MAX:
-                self.first_divergences.append(divergence)
-        self.divergences += count
-        return count > 0
 
 
 def audit(
@@ -106,19 +44,20 @@ def audit(
 ) -> Report:
     """Check a run: its ledger, its structure, and every decision.
 
-    `replan` rebuilds the stored inputs and makes each plan again. `resimulate` makes every event again from scenario and
-    seed. `expect` is (size, root), or the text of a checkpoint, kept elsewhere: the ledger must contain it. `progress` is
-    called with events done and events in all.
+    `replan` rebuilds the stored inputs and makes each plan again. `resimulate` makes every event again from scenario
+    and seed. `expect` is (size, root), or the text of a checkpoint, kept elsewhere: the ledger must contain it.
+    `progress` is called with steps done and steps in all, two an event.
 
-    Never raises for damage; it raises ValueError for a malformed `expect`, NotALedgerError (of storage) where there is no
-    ledger.
+    Never raises for damage; it raises ValueError for a malformed `expect`, NotALedgerError (of storage) where there is
+    no ledger.
     """
     from coord import stl
 
     wanted = None if expect is None else parse_checkpoint(expect)
     report = Report()
     path = Path(run) if isinstance(run, str | Path) else run.path
-    for problem in stl.ledger_problems(path, report, wanted):
+    first = None if progress is None else lambda done, size: progress(done, 2 * size)
+    for problem in stl.ledger_problems(path, report, wanted, first):
         report.add_problem(problem)
     if not isinstance(run, str | Path):
         _scan(run, report, replan, resimulate, progress)
@@ -128,39 +67,6 @@ def audit(
         with ledger:
             _scan(ledger, report, replan, resimulate, progress)
     return report
-
-
-def parse_checkpoint(value: tuple[int, bytes | str] | str) -> tuple[int, bytes]:
-    """(size, root) from a pair (root as bytes, hexadecimal or base64), or from a checkpoint: origin, size, base64 root.
-
-    Only size and root are read; signature lines after an empty line are not checked here.
-
-    >>> parse_checkpoint("droveway.example/ledger\\n2\\ni78cvfbm2ngg8djMsyOgEvv5buE3kYuhvLNaw8h/eIU=\\n")[0]
-    2
-    """
-    if isinstance(value, str):
-        lines = value.split("\n")
-        if len(lines) < 4 or not lines[0]:
-            raise ValueError("checkpoint: expected the lines origin, size and base64 root, each ended by a newline")
-        if not (lines[1].isdigit() and lines[1].isascii() and (lines[1] == "0" or lines[1][0] != "0")):
-            raise ValueError(f"checkpoint: line 2: expected a decimal size, got {lines[1][:40]!r}")
-        return int(lines[1]), _base64_root(lines[2])
-    size, root = value
-    if isinstance(root, str):
-        root = bytes.fromhex(root) if len(root) == 64 else _base64_root(root)
-    if size < 0 or len(root) != 32:
-        raise ValueError(f"checkpoint: expected a size of at least 0 and a root of 32 bytes, got {size} and {len(root)} bytes")
-    return size, root
-
-
-def _base64_root(text: str) -> bytes:
-    try:
-        root = base64.b64decode(text, validate=True)
-    except binascii.Error:
-        root = b""
-    if len(root) != 32:
-        raise ValueError(f"checkpoint: expected the base64 of a root of 32 bytes, got {text[:60]!r}")
-    return root
 
 
 def _scan(ledger: Ledger, report: Report, replan: bool, resimulate: bool, progress: Progress | None) -> None:
@@ -174,7 +80,7 @@ def _scan(ledger: Ledger, report: Report, replan: bool, resimulate: bool, progre
         else:
             auditor.take(rank, event)
         if progress is not None:
-            progress(rank + 1, size)
+            progress(size + rank + 1, 2 * size)
     auditor.finish()
 
 
@@ -341,11 +247,16 @@ class _Auditor:
         assert self._inputs is not None
         for array, identity, name, old, new in differences(expected, self._inputs):
             agent = identity if array == "agents" else None
-            label = f"inputs.{array}.{name}" if identity is None or agent is not None else f"inputs.{array}[{identity}].{name}"
+            label = (
+                f"inputs.{array}.{name}"
+                if identity is None or agent is not None
+                else f"inputs.{array}[{identity}].{name}"
+            )
             yield Divergence(rank, self._frame_id, event.tick, agent, label, old, new)
 
     def _compare_inputs(self, rank: int, event: Event, pending: list[tuple[int, Event]], entry: Entry) -> bool:
-        assert self._inputs is not None and self._twin is not None
+        assert self._inputs is not None
+        assert self._twin is not None
         first = pending[0][0] if pending else rank
         if [part.effect for _, part in pending] == entry.parts:
             return False
@@ -362,16 +273,22 @@ class _Auditor:
         try:
             grid, rings = self._decoded(now)
             config = PlanConfig.decode(now.config)
-            again = plan(now.agents, now.zones, now.obstacles, now.kernels, config, now_tick=event.tick, rings=rings, grid=grid)
+            again = plan(
+                now.agents, now.zones, now.obstacles, now.kernels, config, now_tick=event.tick, rings=rings, grid=grid
+            )
         except BadInput as error:
             agent = None
             if error.table == "agents" and error.row is not None:
                 agent = int(now.agents["id"][error.row])
             where = f"inputs.{error.table}.{error.field}"
-            found = Divergence(rank, self._frame_id, event.tick, agent, where, "an input that can be planned", str(error))
+            found = Divergence(
+                rank, self._frame_id, event.tick, agent, where, "an input that can be planned", str(error)
+            )
             return self._report.add_divergences(iter([found]))
         except CoordError as error:
-            self._report.add_problem(Problem(rank, "config.planner", "a planner of this version", "another", str(error)))
+            self._report.add_problem(
+                Problem(rank, "config.planner", "a planner of this version", "another", str(error))
+            )
             self._check_only(rank, event, got)
             return False
         self._report.planned += 1
@@ -433,7 +350,9 @@ class _Auditor:
 
     def _problem(self, rank: int | None, where: str, expected: str, got: str) -> None:
         place = "ledger" if rank is None else f"rank {rank}"
-        self._report.add_problem(Problem(rank, where, expected, got, f"{place}: {where}: expected {expected}, got {got}"))
+        self._report.add_problem(
+            Problem(rank, where, expected, got, f"{place}: {where}: expected {expected}, got {got}")
+        )
 
 
 class _Twin:

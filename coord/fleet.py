@@ -1,7 +1,7 @@
 """The agents and zones of a scenario: from tables, from a .npy file of records, or drawn from the seed.
 
-Source: `docs/formats/site-toml.md`. Draws use the counter-based generator of `tensor.random`: agents take the first child of the
-seed's key, zones the second, so a change of one number never moves the others.
+Source: `docs/formats/site-toml.md`. Draws use the counter-based generator of `tensor.random`: agents take the first
+child of the seed's key, zones the second, so a change of one number never moves the others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from coord.checks import check_agents, check_zones
 from coord.errors import BadInput, ScenarioError
 from coord.grid import Grid
@@ -69,7 +70,8 @@ class Draw:
             cells = largest_component(grid)
             if self.count > len(cells):
                 raise ValueError(
-                    f"{self.count} {self.what} need distinct free cells, the largest component of the map has {len(cells)}"
+                    f"{self.count} {self.what} need distinct free cells, the largest component of the map has "
+                    f"{len(cells)}"
                 )
             order = np.asarray(key.permutation(len(cells)), np.int64)
             places = cell_centres(grid, cells[order[: self.count]])
@@ -91,7 +93,7 @@ def largest_component(grid: Grid) -> npt.NDArray[np.int64]:
 
 
 def from_tables(what: str, rows: Sequence[Mapping[str, Any]], file: str) -> tuple[Records, list[int]]:
-    """Records sorted by id from [[agent]] or [[zone]] tables, and the table of external ids (empty when ids fit u32)."""
+    """Records sorted by id from [[agent]] or [[zone]] tables, and the external ids (none when all fit u32)."""
     names, dtype = (AGENT_KEYS, AGENT_DTYPE) if what == "agents" else (ZONE_KEYS, ZONE_DTYPE)
     table = what[:-1]
     seen: dict[int, int] = {}
@@ -147,7 +149,9 @@ def _npy_count(stream: Any, dtype: np.dtype[np.void], size: int, file: str, wher
     shape, fortran, got = read(stream)
     kind = "AgentState" if dtype is AGENT_DTYPE else "WorkZone"
     if got != dtype:
-        raise ScenarioError(file, where, f"expected {kind} records of {dtype.itemsize} bytes, got dtype {str(got)[:60]}")
+        raise ScenarioError(
+            file, where, f"expected {kind} records of {dtype.itemsize} bytes, got dtype {str(got)[:60]}"
+        )
     if len(shape) != 1 or fortran:
         raise ScenarioError(file, where, f"expected one dimension, got shape {shape}")
     present = size - stream.tell()
@@ -162,7 +166,9 @@ def _refuse_busy(agents: Records, order: npt.NDArray[np.intp], file: str, where:
     busy = np.flatnonzero(~np.isin(agents["mode"], _FIRST_MODES))
     if len(busy):
         mode = int(agents["mode"][busy[0]])
-        raise ScenarioError(file, where, f"row {int(order[busy[0]])}: expected mode 0, 3, 4 or 5 at the first tick, got {mode}")
+        raise ScenarioError(
+            file, where, f"row {int(order[busy[0]])}: expected mode 0, 3, 4 or 5 at the first tick, got {mode}"
+        )
     held = np.flatnonzero(agents["zone"] != NO_ZONE)
     if len(held):
         raise ScenarioError(file, where, f"row {int(order[held[0]])}: expected no zone (4294967295) at the first tick, "
@@ -195,7 +201,9 @@ def _check_agents(
             raise ScenarioError(file, where, f"{place} lies outside the map")
         south, column = divmod(int(index[row]), grid.width)
         if blocked[row]:
-            raise ScenarioError(file, where, f"{place} is on an obstacle (column {column}, row {grid.height - 1 - south} of the map)")
+            raise ScenarioError(
+                file, where, f"{place} is on an obstacle (column {column}, row {grid.height - 1 - south} of the map)"
+            )
         x, y = centre[row]
         raise ScenarioError(file, where, f"{place} is not the centre of a cell (the nearest is ({x}, {y}, 0.0))")
 
@@ -209,5 +217,6 @@ def _check_zones(
         x, y = centre[row]
         raise ScenarioError(
             file, f"zone {int(zones['id'][row])}",
-            f"cannot be served from the centre ({x}, {y}, 0.0) of its cell: expected a radius that reaches it, got {zones['radius'][row]}",
+            f"cannot be served from the centre ({x}, {y}, 0.0) of its cell: expected a radius that reaches it, got "
+            f"{zones['radius'][row]}",
         )  # fmt: skip

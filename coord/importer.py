@@ -38,10 +38,10 @@ def import_map(path: str | Path, out: str | Path, *, agents: int, zones: int, se
 
 
 def import_scen(path: str | Path, out: str | Path, *, agents: int | None = None) -> Scenario:
-    """Write a SITE.toml from the first lines of a `.scen` file: starts are agents, goals are zones; returns the scenario.
+    """Write a SITE.toml from the first lines of a `.scen` file, starts as agents, goals as zones; returns the scenario.
 
-    The map is found by its base name beside the `.scen` file. Up to 256 agents become tables, more become agents.npy and
-    zones.npy. Raises MapError, with the line, for a start or goal on an obstacle, and OutputError when a file is there.
+    The map is found by its base name beside the `.scen` file. Up to 256 agents become tables, more become agents.npy
+    and zones.npy. Raises MapError, with the line, for a start or goal on an obstacle, OutputError when a file is there.
     """
     path, out = Path(path), Path(out)
     trips = read_scen(path, agents)

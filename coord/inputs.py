@@ -108,7 +108,8 @@ def is_key(before: Inputs | None, now: Inputs, planned_index: int) -> bool:
     if before is None or planned_index % KEY_EVERY == 0:
         return True
     return any(
-        len(before.array(name)) != len(now.array(name)) or bool((before.array(name)["id"] != now.array(name)["id"]).any())
+        len(before.array(name)) != len(now.array(name))
+        or bool((before.array(name)["id"] != now.array(name)["id"]).any())
         for name, _ in ARRAYS
     )
 
@@ -131,7 +132,9 @@ def encode(now: Inputs, tick: int, before: Inputs | None, *, part_bytes_max: int
             extras[bit] = value
     parts = _split(pieces, flags, extras, part_bytes_max)
     if len(parts) > PARTS_MAX:
-        raise ValueError(f"coord.inputs: expected at most {PARTS_MAX} parts of {part_bytes_max} bytes, got {len(parts)}")
+        raise ValueError(
+            f"coord.inputs: expected at most {PARTS_MAX} parts of {part_bytes_max} bytes, got {len(parts)}"
+        )
     kind = KEY if before is None else DELTA
     counts = now.counts()
     encoded = []
@@ -191,7 +194,9 @@ def _split(pieces: Sequence[Records], flags: int, extras: Sequence[bytes], part_
         if not flags & (1 << bit):
             continue
         if len(extra) > room_whole:
-            raise ValueError(f"coord.inputs: {('config', 'rings', 'grid')[bit]} of {len(extra)} bytes does not fit a part")
+            raise ValueError(
+                f"coord.inputs: {('config', 'rings', 'grid')[bit]} of {len(extra)} bytes does not fit a part"
+            )
         if len(body) + len(extra) > room_whole:
             close()
         part_flags |= 1 << bit

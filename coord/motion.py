@@ -1,7 +1,7 @@
 """Motion, service and energy of one tick: float32, each operation rounded, in the order written here.
 
-Source: `docs/formats/coord-scenario.md`, section "One tick". Agents do not act on each other while they move, so a whole array at once
-is the same as one agent after the other by ascending id.
+Source: `docs/formats/coord-scenario.md`, section "One tick". Agents do not act on each other while they move, so a
+whole array at once is the same as one agent after the other by ascending id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def distances(
     dx: npt.NDArray[np.float32], dy: npt.NDArray[np.float32], dz: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
     """sqrt((dx·dx + dy·dy) + dz·dz)."""
-    return np.sqrt((dx * dx + dy * dy) + dz * dz)
+    out: npt.NDArray[np.float32] = np.sqrt((dx * dx + dy * dy) + dz * dz)
+    return out
 
 
 def straight_steps(
@@ -108,7 +109,9 @@ class GridPaths:
         total = speed / F32(self._grid.cell_m) + self._carry[rows]
         whole = np.floor(total)
         self._carry[rows] = total - whole
-        steps = np.minimum(whole.astype(np.float64), np.maximum(self._left[rows], 0)).astype(np.int64)
+        steps: npt.NDArray[np.int64] = np.minimum(whole.astype(np.float64), np.maximum(self._left[rows], 0)).astype(
+            np.int64
+        )
         remaining = steps.copy()
         active = np.flatnonzero(remaining > 0)
         while len(active):

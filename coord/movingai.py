@@ -1,7 +1,7 @@
 """MovingAI grid maps (`.map`) and scenarios (`.scen`): read, with the place of every fault, and import.
 
-Source: the format page of the MovingAI benchmarks; `docs/formats/site-toml.md` says what an import writes. A map row 0 is the
-northern one; our grid's row 0 is the southern one, so cell (column, row) of a file has the centre
+Source: the format page of the MovingAI benchmarks; `docs/formats/site-toml.md` says what an import writes. Row 0 of a
+map file is the northern one, row 0 of our grid the southern one: cell (column, row) of a file has the centre
 (column + 0.5, height - row - 0.5) cells.
 """
 
@@ -105,7 +105,9 @@ def free_cell(grid: Grid, trip: Trip, cell: tuple[int, int], what: str, name: st
         raise MapError(name, trip.line, _column(trip, 2), f"expected a map of {trip.width} × {trip.height} cells, "
                        f"{trip.map_name} has {grid.width} × {grid.height}")  # fmt: skip
     if not (0 <= column < grid.width and 0 <= row < grid.height):
-        raise MapError(name, trip.line, 1, f"{what} ({column}, {row}) lies outside the map of {grid.width} × {grid.height}")
+        raise MapError(
+            name, trip.line, 1, f"{what} ({column}, {row}) lies outside the map of {grid.width} × {grid.height}"
+        )
     south = grid.height - 1 - row
     if grid.blocked[south, column]:
         raise MapError(name, trip.line, 1, f"{what} ({column}, {row}) is on an obstacle")
@@ -120,7 +122,9 @@ def cell_centres(
     """Centres of cells, computed in float64 and rounded once to float32, as `Grid.centre_of`."""
     column = (cells % grid.width).astype(np.float64)
     row = (cells // grid.width).astype(np.float64)
-    return np.stack([grid.x0 + (column + 0.5) * grid.cell_m, grid.y0 + (row + 0.5) * grid.cell_m], axis=1).astype(np.float32)
+    return np.stack([grid.x0 + (column + 0.5) * grid.cell_m, grid.y0 + (row + 0.5) * grid.cell_m], axis=1).astype(
+        np.float32
+    )
 
 
 def map_beside(path: str | Path, foreign: str) -> Path:
@@ -158,7 +162,9 @@ def _refuse_carriage_return(data: bytes, name: str) -> None:
 def _header(lines: list[bytes], index: int, expected: bytes, name: str) -> None:
     got = lines[index] if index < len(lines) else b""
     if got != expected:
-        same = next((i for i, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), min(len(got), len(expected)))
+        same = next(
+            (i for i, (a, b) in enumerate(zip(got, expected, strict=False)) if a != b), min(len(got), len(expected))
+        )
         raise MapError(name, index + 1, same + 1, f'expected "{expected.decode()}", got {_text(got)}')
 
 

@@ -61,7 +61,9 @@ class Scenario:
         except OSError as error:
             raise ScenarioError(str(path), "", f"cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise ScenarioError(str(path), "", f"expected UTF-8, got byte {error.object[error.start]:#04x} at {error.start}") from error
+            raise ScenarioError(
+                str(path), "", f"expected UTF-8, got byte {error.object[error.start]:#04x} at {error.start}"
+            ) from error
         return cls.loads(text, path.parent, file=str(path))
 
     @classmethod
@@ -135,6 +137,8 @@ def _normalised(raw: Mapping[str, Any], file: str) -> Document:
             if not isinstance(value, dict):
                 raise ScenarioError(file, table.name, f"expected a table [{table.name}], got {type(value).__name__}")
             document[table.name] = _table(table, value, file, f"[{table.name}] ")
+    if document["motion"]["model"] is None:
+        document["motion"]["model"] = "grid" if "map" in document else "straight"
     return document
 
 
@@ -229,7 +233,7 @@ def _grid(document: Document, base_dir: Path, file: str) -> Grid | None:
 
 def _motion(document: Document, grid: Grid | None, file: str) -> Motion:
     section = document["motion"]
-    model = section["model"] or ("straight" if grid is None else "grid")
+    model = section["model"]
     if model == "grid" and grid is None:
         raise ScenarioError(file, "[motion] model", 'expected a [map] for "grid" (or model = "straight")')
     if model == "straight" and grid is not None:
@@ -296,7 +300,9 @@ def _kernels(rows: list[Document], file: str) -> Records:
     out = np.zeros(len(rows), KERNEL_DTYPE)
     for number, row in enumerate(rows):
         if row["weight"] != 0 and abs(row["weight"]) < math.ldexp(1.0, -64):
-            raise ScenarioError(file, "[[kernel]] weight", f"expected 0 or a size of at least 2^-64, got {row['weight']}")
+            raise ScenarioError(
+                file, "[[kernel]] weight", f"expected 0 or a size of at least 2^-64, got {row['weight']}"
+            )
         out[number]["id"] = number
         for name in ("x", "y", "sigma", "weight"):
             out[number][name] = row[name]

@@ -98,10 +98,10 @@ TABLES: dict[str, Table] = {
             "", "At the top of the file",
             (
                 Key("version", "int", REQUIRED, "version of this format: 1", 1, 1),
-                Key("name", "str", REQUIRED, 'name of the scenario, 1 to 60 bytes; the producer is "sim/" and the name'),
+                Key("name", "str", REQUIRED, '1 to 60 bytes; the producer is "sim/" and the name'),
                 Key("seed", "int", 0, "seed of every random draw", 0, U64_MAX),
-                Key("tick_ns", "int", 1_000_000_000, "nanoseconds of one tick; it never reaches a decision", 1, U64_MAX),
-                Key("origin", "point3", None, "latitude and longitude in degrees, height in metres, of the point (0, 0, 0)"),
+                Key("tick_ns", "int", 1_000_000_000, "nanoseconds of a tick; they never reach a decision", 1, U64_MAX),
+                Key("origin", "point3", None, "latitude, longitude (degrees), height (metres) of (0, 0, 0)"),
             ),
             required=True,
         ),
@@ -121,7 +121,8 @@ TABLES: dict[str, Table] = {
                 _u32("max_stale_ticks", 100, "an agent silent for longer is stale"),
                 _f32("min_energy", 0.05, "charge below which an agent is not ready", 0.0, 1.0),
                 _f32("cutoff_sigmas", 4.0, "a kernel ends at this many sigmas", math.ldexp(1.0, -10), 8.0),
-                Key("idle_score", "int", -(2**31), "integer score of staying idle; -2147483648 derives it", -(2**31), 2**31 - 1),
+                Key("idle_score", "int", -(2**31), "integer score of staying idle; -2147483648 derives it",
+                    -(2**31), 2**31 - 1),
                 Key("work_budget", "int", 0, "most swap tests of one plan; 0 is the planner's own bound", 0, U64_MAX),
                 _u32("k_candidates", 24, "candidates kept for each agent", 1, U16_MAX),
                 _u32("flags", 0, "bit 0: obstacles on the straight way to a zone bind", 0, 1),
@@ -130,7 +131,8 @@ TABLES: dict[str, Table] = {
         Table(
             "motion", "How agents move, serve and charge",
             (
-                Key("model", "str", None, "default: grid with a [map], straight without", choices=MOTIONS, later=MOTIONS_LATER),
+                Key("model", "str", None, "default: grid with a [map], else straight", choices=MOTIONS,
+                    later=MOTIONS_LATER),
                 _f32("energy_per_m", 1e-4, "charge that one metre takes", 0.0, 1.0),
                 _f32("charge_per_tick", 0.01, "charge that one tick of charging gives", 0.0, 1.0),
                 _f32("charged_energy", 0.8, "charge at which charging ends", 0.0, 1.0),
@@ -163,7 +165,7 @@ TABLES: dict[str, Table] = {
         Table(
             "agent", "One agent",
             (
-                Key("id", "int", REQUIRED, "unique; above 2^32 - 2, all agents are numbered in the order of their ids", 0, U64_MAX),
+                Key("id", "int", REQUIRED, "unique; one above 2^32 - 2 numbers all agents anew", 0, U64_MAX),
                 _position("x", REQUIRED, "metres east"), _position("y", REQUIRED, "metres north"),
                 _position("z", 0.0, "metres up"), _SPEED, _ENERGY, _CAPS, _MEMORY,
             ),
@@ -172,7 +174,7 @@ TABLES: dict[str, Table] = {
         Table(
             "zone", "One zone",
             (
-                Key("id", "int", REQUIRED, "unique; above 2^32 - 2, all zones are numbered in the order of their ids", 0, U64_MAX),
+                Key("id", "int", REQUIRED, "unique; one above 2^32 - 2 numbers all zones anew", 0, U64_MAX),
                 _position("x", REQUIRED, "metres east"), _position("y", REQUIRED, "metres north"),
                 _position("z", 0.0, "metres up"), _RADIUS, _PRIORITY, _SERVICE, _NEEDS, _COST,
             ),
@@ -213,7 +215,7 @@ TABLES: dict[str, Table] = {
             "scene", "The Gaussian-splat scene of the site; it never reaches a decision",
             (
                 Key("file", "str", REQUIRED, "the scene file, relative to SITE.toml"),
-                Key("transform", "matrix", None, "4 × 4 matrix from the site to the scene, row by row; default: identity"),
+                Key("transform", "matrix", None, "4 × 4 from the site to the scene, row by row; default: identity"),
             ),
         ),
     )
@@ -335,7 +337,8 @@ def _json_key(key: Key) -> dict[str, Any]:
         "str": {"type": "string"},
         "point3": {"type": "array", "items": number, "minItems": 3, "maxItems": 3},
         "box": {"type": "array", "items": number, "minItems": 4, "maxItems": 4},
-        "points": {"type": "array", "minItems": 3, "items": {"type": "array", "items": number, "minItems": 2, "maxItems": 2}},
+        "points": {"type": "array", "minItems": 3,
+                   "items": {"type": "array", "items": number, "minItems": 2, "maxItems": 2}},
         "matrix": {"type": "array", "minItems": 4, "maxItems": 4,
                    "items": {"type": "array", "items": number, "minItems": 4, "maxItems": 4}},
     }  # fmt: skip

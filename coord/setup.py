@@ -1,7 +1,7 @@
 """Setup: all that the ticks of a run depend on, and its form in the ledger's `coord.scenario` event.
 
-Source: `docs/formats/coord-scenario.md`. A setup comes from a SITE.toml (`scenario.py`) or from a ledger; the ticks made
-from it are the same.
+Source: `docs/formats/coord-scenario.md`. A setup comes from a SITE.toml (`scenario.py`) or from a ledger; the ticks
+made from it are the same.
 """
 
 from __future__ import annotations
@@ -183,5 +183,7 @@ def _records(
         raise RunError(f"coord.scenario: {what}: expected {first['count']} at the first tick, got {len(records)}")
     got = records_digest(records)
     if got != first["digest"]:
-        raise RunError(f"coord.scenario: {what}: expected digest {first['digest'].hex()} at the first tick, got {got.hex()}")
+        raise RunError(
+            f"coord.scenario: {what}: expected digest {first['digest'].hex()} at the first tick, got {got.hex()}"
+        )
     return records, draw

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from coord.chronicle import Chronicle
 from coord.decisions import DecisionLedger
@@ -57,7 +57,7 @@ def simulate(
     ledger: Ledger | str | Path | None = None,
     *,
     planner: str | None = None,
-    sync: str = "fsync",
+    sync: Literal["fsync", "os"] = "fsync",
     should_stop: Callable[[], bool] | None = None,
     on_tick: Callable[[int, DecisionFrame | None], None] | None = None,
 ) -> Run:
@@ -86,7 +86,7 @@ def simulate(
 class _Output:
     """Where events go. The folder is made when the first plan is there, so a refused input leaves nothing behind."""
 
-    def __init__(self, target: Ledger | str | Path | None, sync: str, stack: ExitStack) -> None:
+    def __init__(self, target: Ledger | str | Path | None, sync: Literal["fsync", "os"], stack: ExitStack) -> None:
         self._target = Path(target) if isinstance(target, str) else target
         self._sync = sync
         self._stack = stack
@@ -125,7 +125,10 @@ class _Loop:
         self._health = CoordHealth.EMPTY
 
     def run(
-        self, ticks: int, should_stop: Callable[[], bool] | None, on_tick: Callable[[int, DecisionFrame | None], None] | None
+        self,
+        ticks: int,
+        should_stop: Callable[[], bool] | None,
+        on_tick: Callable[[int, DecisionFrame | None], None] | None,
     ) -> Run:
         interrupted = False
         while self._world.tick < ticks:

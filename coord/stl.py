@@ -1,15 +1,15 @@
 """Runs in the ledger: the only file of coord that imports storage, and only when a function is called.
 
-What a run's ledger holds: `docs/formats/coord-scenario.md` and `coord-inputs.md`. `coordination_stl` is the narrow door for
-callers that only keep decisions: append, look up, decode, merge a replay, flush.
+What a run's ledger holds: `docs/formats/coord-scenario.md` and `coord-inputs.md`. `coordination_stl` is the narrow door
+for callers that only keep decisions: append, look up, decode, merge a replay, flush.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +19,17 @@ from coord.decisions import DecisionLedger
 from coord.errors import FrameError, OutputError, RunError
 from coord.frame import DecisionFrame, decode_frame_event, encode_frame_event
 from coord.inputs import Inputs, apply
+from coord.report import Problem, Report
 from coord.setup import Setup, setup_from_map
 
 if TYPE_CHECKING:
-    from storage import Event as Event
-    from storage import Ledger as Ledger
+    from coord.report import Problem, Report
+    from storage import Event as Event  # noqa: PLC0414 - for audit and simulate, which don't import storage
+    from storage import Ledger as Ledger  # noqa: PLC0414
     from storage import Receipt
 
-    from coord.audit import Problem, Report
-
 Records = npt.NDArray[np.void]
+Sync = Literal["fsync", "os"]
 
 SCENARIO, INPUTS, FRAME, CHANGE = "coord.scenario", "coord.inputs", "coord.frame", "coord.event"
 SCHEMA = 1
@@ -115,7 +116,7 @@ def check_output(path: Path) -> None:
         raise error if isinstance(error, OutputError) else OutputError(f"{path}: {error.strerror}") from error
 
 
-def create_ledger(path: Path, sync: str) -> Ledger:
+def create_ledger(path: Path, sync: Sync) -> Ledger:
     """A new ledger in the folder of a run."""
     from storage import Ledger
 
@@ -143,7 +144,9 @@ class RunReader:
     def __enter__(self) -> RunReader:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -283,16 +286,17 @@ def read_events(ledger: Ledger) -> Iterator[tuple[int, Event | str]]:
             rank += 1
 
 
-def ledger_problems(path: Path, report: Report, expect: tuple[int, bytes] | None) -> Iterator[Problem]:
+def ledger_problems(
+    path: Path, report: Report, expect: tuple[int, bytes] | None, progress: Callable[[int, int], None] | None
+) -> Iterator[Problem]:
     """Damage of the ledger itself; sets size and root of the report. Raises NotALedgerError."""
     from storage import ForkError, Head, Ledger, RollbackError, StorageError, verify_ledger
 
-    from coord.audit import Problem
-
-    found = verify_ledger(path)
+    found = verify_ledger(path, progress)
     report.size, report.root = found.size, found.root
     for problem in found.problems:
-        yield Problem(problem.rank, problem.where, str(problem.expected), str(problem.got), problem.text)
+        yield Problem(problem.rank, problem.where, problem.expected, problem.got, problem.text)
+    report.problem_count += found.problem_count - len(found.problems)
     if expect is None:
         return
     size, root = expect
@@ -301,7 +305,9 @@ def ledger_problems(path: Path, report: Report, expect: tuple[int, bytes] | None
     except (RollbackError, ForkError) as error:
         yield Problem(None, "checkpoint", f"size {size}, root {root.hex()}", _shown(report), str(error))
     except StorageError as error:
-        yield Problem(None, "checkpoint", f"size {size}, root {root.hex()}", "a ledger that can't be compared", str(error))
+        yield Problem(
+            None, "checkpoint", f"size {size}, root {root.hex()}", "a ledger that can't be compared", str(error)
+        )
 
 
 def _shown(report: Report) -> str:
@@ -312,8 +318,6 @@ def _shown(report: Report) -> str:
 def try_open(path: Path, report: Report) -> Ledger | None:
     """The ledger read-only, or None with a problem in the report when it can't be opened."""
     from storage import StorageError
-
-    from coord.audit import Problem
 
     try:
         return open_ledger(path)

@@ -13,7 +13,7 @@ from coord.motion import F32, GridPaths, can_move, distances, straight_steps
 from coord.plan import Plan, plan
 from coord.records import NO_ZONE, AgentMode
 from coord.rings import Rings
-from coord.scenario import Setup
+from coord.setup import Setup
 
 Records = npt.NDArray[np.void]
 
@@ -118,7 +118,9 @@ class World:
         self._finish(working[self.service_left[working] == 0])
         rows = np.flatnonzero(agents["mode"] == _TRAVELLING)
         target = zones[self._zone_rows(agents["zone"][rows])]
-        apart = distances(target["x"] - agents["x"][rows], target["y"] - agents["y"][rows], target["z"] - agents["z"][rows])
+        apart = distances(
+            target["x"] - agents["x"][rows], target["y"] - agents["y"][rows], target["z"] - agents["z"][rows]
+        )
         inside = apart <= target["radius"]
         arrived = rows[inside]
         self.service_left[arrived] = target["service_ticks"][inside]

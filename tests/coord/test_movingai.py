@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+
 from coord.errors import MapError, OutputError, ScenarioError
 from coord.importer import import_map, import_scen
 from coord.movingai import free_cell, map_beside, parse_map, read_scen
-from coord.scenario import Scenario
 
 TINY = b"type octile\nheight 3\nwidth 4\nmap\n..@.\nG.TS\nWO..\n"
 
@@ -44,7 +45,10 @@ def test_a_missing_newline_at_the_end_of_a_map_is_accepted() -> None:
         (TINY.replace(b"octile", b"octal"), "tiny.map:1:9: expected \"type octile\", got 'type octal'"),
         (TINY.replace(b"height 3", b"height -3"), "tiny.map:2:8: expected a number above 0, got '-3'"),
         (TINY.replace(b"width 4", b"wide 4"), "tiny.map:3:1: expected \"width N\", got 'wide 4'"),
-        (TINY.replace(b"width 4", b"width 99999999"), "tiny.map:2:1: expected at most 33554432 cells, got 99999999 × 3"),
+        (
+            TINY.replace(b"width 4", b"width 99999999"),
+            "tiny.map:2:1: expected at most 33554432 cells, got 99999999 × 3",
+        ),
         (b"", "tiny.map:1:1: expected \"type octile\", got ''"),
     ],
 )
@@ -92,7 +96,10 @@ def test_starts_become_agents_and_goals_become_zones(tmp_path: Path) -> None:
         ("0\ttiny.map\t5\t3\t0\t0\t3\t2\t0", "SCEN:2:12: expected a map of 5 × 3 cells, tiny.map has 4 × 3"),
         ("0\ttiny.map\t4\t3\t0\t0\t3\t2", "SCEN:2:1: expected 9 columns separated by tabs, got 8"),
         ("0\ttiny.map\t4\t3\t0\tx\t3\t2\t0", "SCEN:2:18: expected a whole number, got 'x'"),
-        ("0\tother.map\t4\t3\t0\t0\t3\t2\t0", "SCEN:2:1: expected the map other.map beside the file (named other.map), found none"),
+        (
+            "0\tother.map\t4\t3\t0\t0\t3\t2\t0",
+            "SCEN:2:1: expected the map other.map beside the file (named other.map), found none",
+        ),
     ],
 )
 def test_a_damaged_scen_is_refused_with_its_line_and_nothing_is_written(tmp_path: Path, line: str, text: str) -> None:
@@ -147,25 +154,26 @@ def test_more_agents_than_free_cells_are_refused_and_nothing_is_written(tmp_path
     (tmp_path / "m.map").write_bytes(TINY)
     out = tmp_path / "out"
     out.mkdir()
-    with pytest.raises(ScenarioError, match=r"6 agents need distinct free cells, the largest component of the map has 4"):
+    with pytest.raises(ScenarioError, match=r"6 agents need distinct free cells, the largest component .* has 4"):
         import_map(tmp_path / "m.map", out / "SITE.toml", agents=6, zones=1)
     assert list(out.iterdir()) == []
 
 
-def test_ten_thousand_agents_go_to_record_files(shared_maps: Path, tmp_path: Path) -> None:
-    scen = shared_maps / "warehouse-20-40-10-2-2-10000agents-1.scen"
+def test_ten_thousand_agents_go_to_record_files(data: Callable[[str], Path], tmp_path: Path) -> None:
+    scen = data("maps/warehouse-20-40-10-2-2-10000agents-1.scen")
     setup = import_scen(scen, tmp_path / "SITE.toml", agents=10_000).setup
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["SITE.toml", "agents.npy", "warehouse-20-40-10-2-2.map", "zones.npy"]
     assert (len(setup.agents), len(setup.zones)) == (10_000, 10_000)
     trip = read_scen(scen, 1)[0]
     assert setup.grid is not None
-    assert (float(setup.agents["x"][0]), float(setup.agents["y"][0])) == free_cell(setup.grid, trip, trip.start, "start", "s")
+    place = free_cell(setup.grid, trip, trip.start, "start", "s")
+    assert (float(setup.agents["x"][0]), float(setup.agents["y"][0])) == place
 
 
-@pytest.mark.parametrize("name", ["maze-32-32-4", "random-32-32-10", "random-64-64-10", "room-64-64-16", "warehouse-10-20-10-2-1"])
-def test_published_maps_have_as_many_free_cells_as_free_glyphs(shared_maps: Path, name: str) -> None:
-    data = (shared_maps / f"{name}.map").read_bytes()
-    body = data.split(b"map\n", 1)[1]
+@pytest.mark.parametrize("name", ["maze-32-32-4", "random-32-32-10", "room-64-64-16", "warehouse-10-20-10-2-1"])
+def test_published_maps_have_as_many_free_cells_as_free_glyphs(data: Callable[[str], Path], name: str) -> None:
+    content = data(f"maps/{name}.map").read_bytes()
+    body = content.split(b"map\n", 1)[1]
     free = sum(body.count(glyph) for glyph in (b".", b"G", b"S"))
-    assert int((~parse_map(data, name).blocked).sum()) == free
+    assert int((~parse_map(content, name).blocked).sum()) == free

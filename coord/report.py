@@ -1,0 +1,106 @@
+"""Report: what an audit found, and the checkpoint it may be asked to find."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from coord.divergence import Divergence
+
+DIVERGENCES_KEPT_MAX = 64
+PROBLEMS_KEPT_MAX = 256
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong that is no divergence: damage, a gap, a broken rule. `rank` is None for the ledger as a whole."""
+
+    rank: int | None
+    where: str
+    expected: str
+    got: str
+    text: str
+
+
+@dataclass
+class Report:
+    """What an audit found.
+
+    `divergences` counts every differing field of every frame; the first 64 are in `first_divergences`. `planned` frames
+    were planned again, `resimulated` ones were made again from scenario and seed.
+    """
+
+    name: str = ""
+    size: int = 0
+    root: bytes | None = None
+    frames: int = 0
+    planned: int = 0
+    resimulated: int = 0
+    divergences: int = 0
+    frames_diverged: int = 0
+    first_divergences: list[Divergence] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    problem_count: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """No divergence and no problem."""
+        return self.divergences == 0 and self.problem_count == 0
+
+    @property
+    def first_divergence(self) -> Divergence | None:
+        """The first one in the order of the ledger."""
+        return self.first_divergences[0] if self.first_divergences else None
+
+    def add_problem(self, problem: Problem) -> None:
+        """Count a problem; the first 256 are kept."""
+        self.problem_count += 1
+        if len(self.problems) < PROBLEMS_KEPT_MAX:
+            self.problems.append(problem)
+
+    def add_divergences(self, found: Iterator[Divergence]) -> bool:
+        """Count divergences of one frame; the first 64 of all are kept. True when there was one."""
+        count = 0
+        for divergence in found:
+            count += 1
+            if len(self.first_divergences) < DIVERGENCES_KEPT_MAX:
+                self.first_divergences.append(divergence)
+        self.divergences += count
+        return count > 0
+
+
+def parse_checkpoint(value: tuple[int, bytes | str] | str) -> tuple[int, bytes]:
+    """(size, root) from a pair (root as bytes, hexadecimal or base64), or from a checkpoint: origin, size, base64 root.
+
+    Only size and root are read; signature lines after an empty line are not checked here.
+
+    >>> parse_checkpoint("droveway.example/ledger\\n2\\ni78cvfbm2ngg8djMsyOgEvv5buE3kYuhvLNaw8h/eIU=\\n")[0]
+    2
+    """
+    if isinstance(value, str):
+        lines = value.split("\n")
+        if len(lines) < 4 or not lines[0]:
+            raise ValueError("checkpoint: expected the lines origin, size and base64 root, each ended by a newline")
+        if not (lines[1].isdigit() and lines[1].isascii() and (lines[1] == "0" or lines[1][0] != "0")):
+            raise ValueError(f"checkpoint: line 2: expected a decimal size, got {lines[1][:40]!r}")
+        return int(lines[1]), _base64_root(lines[2])
+    size, root = value
+    if isinstance(root, str):
+        root = bytes.fromhex(root) if len(root) == 64 else _base64_root(root)
+    if size < 0 or len(root) != 32:
+        raise ValueError(
+            f"checkpoint: expected a size of at least 0 and a root of 32 bytes, got {size} and {len(root)} bytes"
+        )
+    return size, root
+
+
+def _base64_root(text: str) -> bytes:
+    try:
+        root = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        root = b""
+    if len(root) != 32:
+        raise ValueError(f"checkpoint: expected the base64 of a root of 32 bytes, got {text[:60]!r}")
+    return root
