@@ -10,7 +10,7 @@ except ImportError as error:
         ) from None
     raise
 
-from coord.audit import Report, audit, parse_checkpoint
+from coord.audit import audit
 from coord.candidate import (
     CandidateFacts,
     CandidateScore,
@@ -99,6 +99,7 @@ from coord.records import (
     PlanConfig,
     WorkZone,
 )
+from coord.report import Report, parse_checkpoint
 from coord.rings import Rings
 from coord.scenario import Scenario
 from coord.setup import Motion, Setup
