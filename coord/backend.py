@@ -2,22 +2,147 @@
 
 from __future__ import annotations
 
-from coord.field_ref import field_points, gaussian_terms
-from coord.grid_ref import grid_components
-from coord.obstacle_ref import blocked_points, blocked_segments
-from coord.plan_ref import candidates, greedy, idle_norm, leftover_status, pair_values, swap, zone_base
+from typing import Any
 
-__all__ = [
-    "blocked_points",
-    "blocked_segments",
-    "candidates",
-    "field_points",
-    "gaussian_terms",
-    "greedy",
-    "grid_components",
-    "idle_norm",
-    "leftover_status",
-    "pair_values",
-    "swap",
-    "zone_base",
-]
+import numpy as np
+from numpy.typing import NDArray
+
+from coord import _kernels, field_ref, grid_ref, obstacle_ref, plan_ref
+from coord.obstacle import Shapes
+from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
+
+REFERENCE = _kernels.isa() == "ref"
+
+Mask = NDArray[np.bool_]
+
+
+def _shape_arrays(shapes: Shapes) -> tuple[Any, ...]:
+    s = shapes
+    return (s.kind, s.x, s.y, s.half_x, s.half_y, s.reach, s.first, s.count, s.corners.reshape(-1))
+
+
+def _arguments(problem: Problem, agents: Agents | None = None) -> tuple[Any, ...]:
+    a, z = agents or problem.agents, problem.zones
+    return (
+        (a.x, a.y, a.z, a.speed, a.energy, a.caps, a.component, a.current),
+        (z.x, z.y, z.z, z.radius, z.base, z.cost, z.need, z.component, z.blocked),
+        float(problem.w_travel),
+        float(problem.w_switch),
+        problem.max_travel,
+        problem.grid,
+        None if problem.shapes is None else _shape_arrays(problem.shapes),
+    )
+
+
+def candidates(problem: Problem, k: int) -> Candidates:
+    """The k best feasible zones of each agent, best first; k ≤ 256."""
+    if REFERENCE:
+        return plan_ref.candidates(problem, k)
+    n, k = len(problem.agents), min(k, len(problem.zones))
+    found = Candidates(np.full((n, k), NONE, np.int32), np.zeros((n, k), np.int32), np.zeros(n, np.uint32))
+    _kernels.candidates(*_arguments(problem), found.zone, found.score, found.count)
+    return found
+
+
+def greedy(problem: Problem, found: Candidates | None = None) -> I32:
+    """The greedy assignment; candidates already found only save time."""
+    if REFERENCE:
+        return plan_ref.greedy(problem)
+    assigned = np.empty(len(problem.agents), np.int32)
+    _kernels.greedy(*_arguments(problem), None if found is None else (found.zone, found.count), assigned)
+    return assigned
+
+
+def swap(problem: Problem, found: Candidates, start: I32, budget: int) -> tuple[I32, int, bool]:
+    """(assignment, tests, whether a bound ended the sweeps), starting from an assignment that stays as it is."""
+    if REFERENCE:
+        return plan_ref.swap(problem, found, start, budget)
+    assigned = start.copy()
+    tests, bound = _kernels.swap(*_arguments(problem), found.zone, found.score, found.count, budget, assigned)
+    return assigned, tests, bound
+
+
+def pair_values(problem: Problem, assigned: I32) -> tuple[I32, U32, Mask]:
+    """(score, travel, saturated) of each agent with its zone."""
+    if REFERENCE:
+        return plan_ref.pair_values(problem, assigned)
+    n = len(assigned)
+    score, travel, saturated = np.empty(n, np.int32), np.empty(n, np.uint32), np.empty(n, np.uint8)
+    _kernels.pair_values(*_arguments(problem), assigned, score, travel, saturated)
+    return score, travel, saturated.astype(np.bool_)
+
+
+def leftover_status(problem: Problem, agents: Agents, taken: U8) -> U8:
+    """Status of agents that have neither a zone nor a failure of their own."""
+    if REFERENCE:
+        return plan_ref.leftover_status(problem, agents, taken)
+    status = np.empty(len(agents), np.uint8)
+    _kernels.leftover_status(*_arguments(problem, agents), taken, status)
+    return status
+
+
+def idle_norm(idle: NDArray[np.uint64], cap: int) -> F32:
+    """min(idle, cap) / cap, 0 when cap is 0."""
+    if REFERENCE:
+        return plan_ref.idle_norm(idle, cap)
+    out = np.empty(len(idle), np.float32)
+    _kernels.idle_norm(idle, cap, out)
+    return out
+
+
+def zone_base(priority: F32, idle: F32, cover: F32, avoid: F32, weights: F32) -> F32:
+    """The part of each zone's score that all agents share."""
+    if REFERENCE:
+        return plan_ref.zone_base(priority, idle, cover, avoid, weights)
+    out = np.empty(len(priority), np.float32)
+    _kernels.zone_base(priority, idle, cover, avoid, weights, out)
+    return out
+
+
+def blocked_points(x: F32, y: F32, shapes: Shapes) -> Mask:
+    """Whether each point lies within reach of an obstacle."""
+    if REFERENCE:
+        return obstacle_ref.blocked_points(x, y, shapes)
+    if len(shapes) == 0:
+        return np.zeros(len(x), np.bool_)
+    out = np.empty(len(x), np.uint8)
+    _kernels.blocked_points(x, y, _shape_arrays(shapes), out)
+    return out.astype(np.bool_)
+
+
+def blocked_segments(ax: F32, ay: F32, bx: F32, by: F32, shapes: Shapes) -> Mask:
+    """Whether each segment from a to b comes within reach of an obstacle."""
+    if REFERENCE:
+        return obstacle_ref.blocked_segments(ax, ay, bx, by, shapes)
+    out = np.empty(len(ax), np.uint8)
+    _kernels.blocked_segments(ax, ay, bx, by, _shape_arrays(shapes), out)
+    return out.astype(np.bool_)
+
+
+def grid_components(blocked: Mask) -> U32:
+    """The 4-connected region of each free cell, 0 where blocked."""
+    if REFERENCE:
+        return grid_ref.grid_components(blocked)
+    label = np.empty(blocked.shape, np.uint32)
+    _kernels.grid_components(blocked.view(np.uint8), label, np.empty(blocked.size, np.uint32))
+    return label
+
+
+def gaussian_terms(sigma: F32, cutoff: np.float32) -> tuple[F32, F32]:
+    """(c·c, 1 / (2·sigma²)) of each kernel."""
+    if REFERENCE:
+        return field_ref.gaussian_terms(sigma, cutoff)
+    reach, inv = np.empty(len(sigma), np.float32), np.empty(len(sigma), np.float32)
+    _kernels.gaussian_terms(sigma, float(cutoff), reach, inv)
+    return reach, inv
+
+
+def field_points(
+    x: F32, y: F32, cell: I32, start: U32, items: U32, kx: F32, ky: F32, reach: F32, inv: F32, weight: F32
+) -> F32:
+    """The field at each point; see field_ref.field_points for the arguments."""
+    if REFERENCE:
+        return field_ref.field_points(x, y, cell, start, items, kx, ky, reach, inv, weight)
+    out = np.empty(len(x), np.float32)
+    _kernels.field_points(x, y, cell, start, items, kx, ky, reach, inv, weight, out)
+    return out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coord import backend
-from coord.greedy import greedy_assignment
 from coord.problem import I32, Problem
 
 
@@ -22,5 +21,5 @@ class SwapResult:
 def swap_assignment(problem: Problem, k_candidates: int, work_budget: int) -> SwapResult:
     """Plan by docs/planning.md, section Swap; `work_budget` bounds the swap tests, 0 leaves only the ten sweeps."""
     found = backend.candidates(problem, k_candidates)
-    start = greedy_assignment(problem)
+    start = backend.greedy(problem, found)
     return SwapResult(*backend.swap(problem, found, start, work_budget))

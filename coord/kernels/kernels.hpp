@@ -1,0 +1,29 @@
+// Declarations of the kernels of one instruction set, for table.cpp; contracts are in table.hpp.
+#pragma once
+#include "table.hpp"
+
+namespace DW_ISA {
+using droveway::Field;
+using droveway::Problem;
+using droveway::Shapes;
+
+void field_points(const Field& field, float* out);
+void gaussian_terms(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
+void blocked_points(const float* x, const float* y, size_t n, const Shapes& shapes, uint8_t* out);
+void blocked_segments(const float* ax, const float* ay, const float* bx, const float* by, size_t n,
+                      const Shapes& shapes, uint8_t* out);
+bool point_blocked(float px, float py, const Shapes& shapes);
+bool segment_blocked(float ax, float ay, float bx, float by, const Shapes& shapes);
+void idle_norm(const uint64_t* idle, size_t n, uint32_t cap, float* out);
+void zone_base(const float* priority, const float* idle, const float* cover, const float* avoid, const float* weights,
+               size_t n, float* out);
+void candidates(const Problem& problem, size_t k, int32_t* zone, int32_t* score, uint32_t* count, void* workspace);
+void greedy(const Problem& problem, size_t k, const int32_t* zone, const uint32_t* count, int32_t* assigned,
+            void* workspace);
+uint64_t swap(const Problem& problem, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count,
+              uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace);
+void pair_values(const Problem& problem, const int32_t* assigned, int32_t* score, uint32_t* travel, uint8_t* saturated);
+void leftover_status(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace);
+void grid_components(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);
+size_t plan_workspace(size_t n, size_t m);
+}  // namespace DW_ISA

@@ -1,0 +1,340 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <new>
+
+#include "droveway/dispatch.hpp"
+#include "droveway/python_call.hpp"
+#include "table.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using droveway::call_kernel;
+using droveway::CoordTable;
+using droveway::Isa;
+using droveway::Problem;
+using droveway::Shapes;
+
+namespace {
+
+Isa chosen = Isa::ref;
+const CoordTable* table = nullptr;
+
+const CoordTable* table_of(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::v4) return &isa_v4::coord_table;
+  if (isa == Isa::v3) return &isa_v3::coord_table;
+#else
+  if (isa == Isa::neon) return &isa_neon::coord_table;
+#endif
+  return nullptr;
+}
+
+// The table in use. Under DROVEWAY_ISA=ref there is none, and Python calls the twins.
+const CoordTable& kernels() {
+  if (table == nullptr) throw std::runtime_error("coord._kernels: DROVEWAY_ISA=ref has no kernels, only the Python twins");
+  return *table;
+}
+
+template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T> using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T> using Out2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class A>
+void require_aligned(const A& array, const char* name) {
+  if (array.size() != 0 && reinterpret_cast<uintptr_t>(array.data()) % sizeof(*array.data()) != 0)
+    throw nb::type_error((std::string(name) + " must be aligned to its elements").c_str());
+}
+void require(bool condition, const char* sentence) {
+  if (!condition) throw nb::value_error(sentence);
+}
+
+// Item i of a tuple of arrays, all as long as the first. The tuple keeps them alive.
+template <class T>
+const T* column(const nb::tuple& arrays, size_t i, size_t n, const char* name) {
+  In<T> array;
+  if (i >= arrays.size() || !nb::try_cast<In<T>>(arrays[i], array, false))
+    throw nb::type_error((std::string(name) + ": item " + std::to_string(i) + " has the wrong type or is not contiguous").c_str());
+  require_aligned(array, name);
+  if (array.shape(0) != n)
+    throw nb::value_error((std::string(name) + ": item " + std::to_string(i) + " must be as long as the first").c_str());
+  return array.data();
+}
+size_t length(const nb::tuple& arrays, const char* name) {
+  In<float> array;
+  In<uint8_t> bytes;
+  if (arrays.size() == 0) throw nb::type_error((std::string(name) + " must not be empty").c_str());
+  if (nb::try_cast<In<float>>(arrays[0], array, false)) return array.shape(0);
+  if (nb::try_cast<In<uint8_t>>(arrays[0], bytes, false)) return bytes.shape(0);
+  throw nb::type_error((std::string(name) + ": item 0 has the wrong type or is not contiguous").c_str());
+}
+
+// (kind, x, y, half_x, half_y, reach, first, count, corners flattened)
+Shapes shapes_of(const nb::tuple& t) {
+  Shapes s{};
+  s.count = length(t, "shapes");
+  s.kind = column<uint8_t>(t, 0, s.count, "shapes");
+  s.x = column<float>(t, 1, s.count, "shapes");
+  s.y = column<float>(t, 2, s.count, "shapes");
+  s.half_x = column<float>(t, 3, s.count, "shapes");
+  s.half_y = column<float>(t, 4, s.count, "shapes");
+  s.reach = column<float>(t, 5, s.count, "shapes");
+  s.first = column<uint32_t>(t, 6, s.count, "shapes");
+  s.corner_count = column<uint32_t>(t, 7, s.count, "shapes");
+  In<float> corners;
+  if (t.size() != 9 || !nb::try_cast<In<float>>(t[8], corners, false))
+    throw nb::type_error("shapes: item 8 must be float32, contiguous");
+  require_aligned(corners, "shapes");
+  s.corners = corners.data();
+  for (size_t o = 0; o < s.count; ++o) {
+    require(s.kind[o] <= 2, "shapes: kind must be 0, 1 or 2");
+    require(s.kind[o] != 1 || (s.corner_count[o] >= 3 &&
+                               2 * (uint64_t(s.first[o]) + s.corner_count[o]) <= corners.shape(0)),
+            "shapes: a polygon's corners must lie in the table");
+  }
+  return s;
+}
+
+// Keeps the arrays of a problem and what points into them.
+struct Held {
+  Problem problem{};
+  Shapes shapes{};
+  Held(const nb::tuple& agents, const nb::tuple& zones, float w_travel, float w_switch, uint32_t max_travel, bool grid,
+       const nb::object& shape_tuple) {
+    Problem& p = problem;
+    p.n = length(agents, "agents");
+    p.m = length(zones, "zones");
+    require(p.n < 0x7FFFFFFFu && p.m < 0x7FFFFFFFu, "a problem must have fewer than 2^31 agents and zones");
+    p.ax = column<float>(agents, 0, p.n, "agents");
+    p.ay = column<float>(agents, 1, p.n, "agents");
+    p.az = column<float>(agents, 2, p.n, "agents");
+    p.speed = column<float>(agents, 3, p.n, "agents");
+    p.energy = column<float>(agents, 4, p.n, "agents");
+    p.caps = column<uint32_t>(agents, 5, p.n, "agents");
+    p.acomponent = column<uint32_t>(agents, 6, p.n, "agents");
+    p.current = column<int32_t>(agents, 7, p.n, "agents");
+    p.zx = column<float>(zones, 0, p.m, "zones");
+    p.zy = column<float>(zones, 1, p.m, "zones");
+    p.zz = column<float>(zones, 2, p.m, "zones");
+    p.radius = column<float>(zones, 3, p.m, "zones");
+    p.base = column<float>(zones, 4, p.m, "zones");
+    p.cost = column<float>(zones, 5, p.m, "zones");
+    p.need = column<uint32_t>(zones, 6, p.m, "zones");
+    p.zcomponent = column<uint32_t>(zones, 7, p.m, "zones");
+    p.blocked = column<uint8_t>(zones, 8, p.m, "zones");
+    p.w_travel = w_travel;
+    p.w_switch = w_switch;
+    p.max_travel = max_travel;
+    p.grid = grid;
+    if (!shape_tuple.is_none()) {
+      shapes = shapes_of(nb::cast<nb::tuple>(shape_tuple));
+      p.shapes = &shapes;
+    }
+    for (size_t a = 0; a < p.n; ++a)
+      require(p.current[a] >= -1 && p.current[a] < int64_t(p.m), "agents: current must be -1 or the index of a zone");
+  }
+};
+
+struct Workspace {
+  void* memory;
+  explicit Workspace(size_t bytes) : memory(::operator new(bytes, std::align_val_t{64}, std::nothrow)) {
+    if (memory == nullptr) throw std::bad_alloc();
+  }
+  ~Workspace() { ::operator delete(memory, std::align_val_t{64}, std::nothrow); }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+};
+
+void require_indices(const Out<int32_t>& assigned, const Problem& p) {
+  require(assigned.shape(0) == p.n, "assigned must have one value for each agent");
+  for (size_t a = 0; a < p.n; ++a)
+    require(assigned.data()[a] >= -1 && assigned.data()[a] < int64_t(p.m), "assigned must be -1 or the index of a zone");
+}
+
+void require_rows(const int32_t* zone, const uint32_t* count, size_t n, size_t k, size_t m) {
+  for (size_t a = 0; a < n; ++a) {
+    require(count[a] <= k, "count must be at most k");
+    for (size_t c = 0; c < count[a]; ++c)
+      require(zone[a * k + c] >= 0 && size_t(zone[a * k + c]) < m, "zone must hold indices of zones");
+  }
+}
+
+#define PROBLEM_ARGS                                                                                               \
+  "agents"_a, "zones"_a, "w_travel"_a, "w_switch"_a, "max_travel"_a, "grid"_a, "shapes"_a.none()
+
+void bind_planning(nb::module_& m) {
+  m.def("candidates", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
+                         const nb::object& shapes, Out2<int32_t> zone, Out2<int32_t> score, Out<uint32_t> count) {
+        const Held held(agents, zones, wt, ws, mt, grid, shapes);
+        const Problem& p = held.problem;
+        const size_t k = zone.shape(1);
+        require(zone.shape(0) == p.n && score.shape(0) == p.n && score.shape(1) == k && count.shape(0) == p.n,
+                "candidates: zone and score must be [n, k], count [n]");
+        require(k <= 256, "candidates: k must be at most 256");
+        if (p.n == 0 || k == 0) return;
+        const Workspace w(kernels().plan_workspace(p.n, p.m));
+        call_kernel([&] { kernels().candidates(p, k, zone.data(), score.data(), count.data(), w.memory); });
+      }, PROBLEM_ARGS, "zone"_a.noconvert(), "score"_a.noconvert(), "count"_a.noconvert());
+  m.def("greedy", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
+                     const nb::object& shapes, const nb::object& found, Out<int32_t> assigned) {
+        const Held held(agents, zones, wt, ws, mt, grid, shapes);
+        const Problem& p = held.problem;
+        require(assigned.shape(0) == p.n, "greedy: assigned must have one value for each agent");
+        const int32_t* zone = nullptr;
+        const uint32_t* count = nullptr;
+        size_t k = 0;
+        In2<int32_t> zones_found;
+        In<uint32_t> counts;
+        if (!found.is_none()) {
+          const nb::tuple pair = nb::cast<nb::tuple>(found);
+          if (pair.size() != 2 || !nb::try_cast<In2<int32_t>>(pair[0], zones_found, false) ||
+              !nb::try_cast<In<uint32_t>>(pair[1], counts, false))
+            throw nb::type_error("greedy: found must be None or (int32[n, k], uint32[n])");
+          require(zones_found.shape(0) == p.n && counts.shape(0) == p.n, "greedy: found must have a row for each agent");
+          k = zones_found.shape(1);
+          require_rows(zones_found.data(), counts.data(), p.n, k, p.m);
+          zone = k == 0 ? nullptr : zones_found.data();
+          count = counts.data();
+        }
+        const Workspace w(kernels().plan_workspace(p.n, p.m));
+        call_kernel([&] { kernels().greedy(p, k, zone, count, assigned.data(), w.memory); });
+      }, PROBLEM_ARGS, "found"_a.none(), "assigned"_a.noconvert());
+  m.def("swap", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
+                   const nb::object& shapes, In2<int32_t> zone, In2<int32_t> score, In<uint32_t> count, uint64_t budget,
+                   Out<int32_t> assigned) {
+        const Held held(agents, zones, wt, ws, mt, grid, shapes);
+        const Problem& p = held.problem;
+        const size_t k = zone.shape(1);
+        require(zone.shape(0) == p.n && score.shape(0) == p.n && score.shape(1) == k && count.shape(0) == p.n,
+                "swap: zone and score must be [n, k], count [n]");
+        require_rows(zone.data(), count.data(), p.n, k, p.m);
+        require_indices(assigned, p);
+        const Workspace w(kernels().plan_workspace(p.n, p.m));
+        uint64_t tests = 0;
+        uint32_t bound = 0;
+        call_kernel([&] {
+          tests = kernels().swap(p, k, zone.data(), score.data(), count.data(), budget, assigned.data(), &bound, w.memory);
+        });
+        return nb::make_tuple(tests, bound != 0);
+      }, PROBLEM_ARGS, "zone"_a.noconvert(), "score"_a.noconvert(), "count"_a.noconvert(), "budget"_a,
+      "assigned"_a.noconvert());
+  m.def("pair_values", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
+                          const nb::object& shapes, Out<int32_t> assigned, Out<int32_t> score, Out<uint32_t> travel,
+                          Out<uint8_t> saturated) {
+        const Held held(agents, zones, wt, ws, mt, grid, shapes);
+        const Problem& p = held.problem;
+        require_indices(assigned, p);
+        require(score.shape(0) == p.n && travel.shape(0) == p.n && saturated.shape(0) == p.n,
+                "pair_values: outputs must have one value for each agent");
+        call_kernel([&] { kernels().pair_values(p, assigned.data(), score.data(), travel.data(), saturated.data()); });
+      }, PROBLEM_ARGS, "assigned"_a.noconvert(), "score"_a.noconvert(), "travel"_a.noconvert(),
+      "saturated"_a.noconvert());
+  m.def("leftover_status", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
+                              const nb::object& shapes, In<uint8_t> taken, Out<uint8_t> status) {
+        const Held held(agents, zones, wt, ws, mt, grid, shapes);
+        const Problem& p = held.problem;
+        require(taken.shape(0) == p.m && status.shape(0) == p.n,
+                "leftover_status: taken must be [zones], status [agents]");
+        const Workspace w(kernels().plan_workspace(p.n, p.m));
+        call_kernel([&] { kernels().leftover_status(p, taken.data(), status.data(), w.memory); });
+      }, PROBLEM_ARGS, "taken"_a.noconvert(), "status"_a.noconvert());
+}
+
+void bind_zones(nb::module_& m) {
+  m.def("idle_norm", [](In<uint64_t> idle, uint32_t cap, Out<float> out) {
+        require(idle.shape(0) == out.shape(0), "idle_norm: idle and out must have the same length");
+        call_kernel([&] { kernels().idle_norm(idle.data(), idle.shape(0), cap, out.data()); });
+      }, "idle"_a.noconvert(), "cap"_a, "out"_a.noconvert());
+  m.def("zone_base", [](In<float> priority, In<float> idle, In<float> cover, In<float> avoid, In<float> weights,
+                        Out<float> out) {
+        const size_t n = out.shape(0);
+        require(priority.shape(0) == n && idle.shape(0) == n && cover.shape(0) == n && avoid.shape(0) == n &&
+                    weights.shape(0) == 4,
+                "zone_base: arrays must have the same length, weights 4 values");
+        call_kernel([&] {
+          kernels().zone_base(priority.data(), idle.data(), cover.data(), avoid.data(), weights.data(), n, out.data());
+        });
+      }, "priority"_a.noconvert(), "idle"_a.noconvert(), "cover"_a.noconvert(), "avoid"_a.noconvert(),
+      "weights"_a.noconvert(), "out"_a.noconvert());
+  m.def("blocked_points", [](In<float> x, In<float> y, const nb::tuple& shapes, Out<uint8_t> out) {
+        const Shapes s = shapes_of(shapes);
+        const size_t n = out.shape(0);
+        require(x.shape(0) == n && y.shape(0) == n, "blocked_points: x, y and out must have the same length");
+        call_kernel([&] { kernels().blocked_points(x.data(), y.data(), n, s, out.data()); });
+      }, "x"_a.noconvert(), "y"_a.noconvert(), "shapes"_a, "out"_a.noconvert());
+  m.def("blocked_segments", [](In<float> ax, In<float> ay, In<float> bx, In<float> by, const nb::tuple& shapes,
+                               Out<uint8_t> out) {
+        const Shapes s = shapes_of(shapes);
+        const size_t n = out.shape(0);
+        require(ax.shape(0) == n && ay.shape(0) == n && bx.shape(0) == n && by.shape(0) == n,
+                "blocked_segments: all arrays must have the same length");
+        call_kernel([&] { kernels().blocked_segments(ax.data(), ay.data(), bx.data(), by.data(), n, s, out.data()); });
+      }, "ax"_a.noconvert(), "ay"_a.noconvert(), "bx"_a.noconvert(), "by"_a.noconvert(), "shapes"_a,
+      "out"_a.noconvert());
+  m.def("grid_components", [](In2<uint8_t> blocked, Out2<uint32_t> label, Out<uint32_t> queue) {
+        require(label.shape(0) == blocked.shape(0) && label.shape(1) == blocked.shape(1) &&
+                    queue.shape(0) == blocked.size() && blocked.size() < 0xFFFFFFFFu,
+                "grid_components: label must have the shape of blocked, queue its size");
+        call_kernel([&] {
+          kernels().grid_components(blocked.data(), blocked.shape(0), blocked.shape(1), label.data(), queue.data());
+        });
+      }, "blocked"_a.noconvert(), "label"_a.noconvert(), "queue"_a.noconvert());
+}
+
+void bind_field(nb::module_& m) {
+  m.def("gaussian_terms", [](In<float> sigma, float cutoff, Out<float> reach, Out<float> inv) {
+        const size_t n = sigma.shape(0);
+        require(reach.shape(0) == n && inv.shape(0) == n, "gaussian_terms: all arrays must have the same length");
+        call_kernel([&] { kernels().gaussian_terms(sigma.data(), cutoff, n, reach.data(), inv.data()); });
+      }, "sigma"_a.noconvert(), "cutoff"_a, "reach"_a.noconvert(), "inv"_a.noconvert());
+  m.def("field_points", [](In<float> x, In<float> y, In<int32_t> cell, In<uint32_t> start, In<uint32_t> items,
+                           In<float> kx, In<float> ky, In<float> reach, In<float> inv, In<float> weight, Out<float> out) {
+        const size_t n = out.shape(0), k = kx.shape(0), cells = start.shape(0) == 0 ? 0 : start.shape(0) - 1;
+        require(x.shape(0) == n && y.shape(0) == n && cell.shape(0) == n, "field_points: x, y, cell and out must agree");
+        require(ky.shape(0) == k && reach.shape(0) == k && inv.shape(0) == k && weight.shape(0) == k,
+                "field_points: kx, ky, reach, inv and weight must agree");
+        for (size_t i = 0; i < n; ++i)
+          require(cell.data()[i] >= -1 && cell.data()[i] < int64_t(cells), "field_points: cell must be -1 or a cell");
+        for (size_t c = 0; c < cells; ++c)
+          require(start.data()[c] <= start.data()[c + 1], "field_points: start must ascend");
+        require(cells == 0 || start.data()[cells] <= items.shape(0), "field_points: start must stay within items");
+        for (size_t i = 0; i < items.shape(0); ++i)
+          require(items.data()[i] < k, "field_points: items must be numbers of kernels");
+        const droveway::Field field{n, x.data(), y.data(), cell.data(), start.data(), items.data(), kx.data(), ky.data(),
+                                    reach.data(), inv.data(), weight.data()};
+        call_kernel([&] { kernels().field_points(field, out.data()); });
+      }, "x"_a.noconvert(), "y"_a.noconvert(), "cell"_a.noconvert(), "start"_a.noconvert(), "items"_a.noconvert(),
+      "kx"_a.noconvert(), "ky"_a.noconvert(), "reach"_a.noconvert(), "inv"_a.noconvert(), "weight"_a.noconvert(),
+      "out"_a.noconvert());
+}
+
+nb::dict self_test(const std::string& isa) {
+  const CoordTable* t = nullptr;
+  for (Isa level : {Isa::v3, Isa::v4, Isa::neon})
+    if (isa == droveway::isa_name(level) && level <= droveway::isa_best()) t = table_of(level);
+  if (t == nullptr)
+    throw nb::value_error(("self_test: isa must be a build that this CPU has, got '" + isa + "'").c_str());
+  nb::dict out;
+  droveway::coord_self_test(*t, [](void* context, const char* name, uint64_t hash) {
+        char hex[17];
+        std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
+        (*static_cast<nb::dict*>(context))[name] = nb::str(hex);
+      }, &out);
+  return out;
+}
+
+}  // namespace
+
+NB_MODULE(_kernels, m) {
+  const char* error = droveway::isa_choose(&chosen);
+  if (error == nullptr) error = dw_pool_configure();
+  if (error != nullptr) throw nb::import_error(error);
+  table = table_of(chosen);
+  m.def("isa", [] { return droveway::isa_name(chosen); }, "The build in use: 'v3', 'v4', 'neon' or 'ref'.");
+  m.def("self_test", &self_test, "isa"_a, "Digest of each kernel on fixed inputs: {name: 16 hex digits}. Needs no numpy.");
+  bind_planning(m);
+  bind_zones(m);
+  bind_field(m);
+}

@@ -1,0 +1,131 @@
+// Which points and segments obstacles block; the twin is coord/obstacle_ref.py, step by step.
+#include "droveway/fpenv.hpp"
+#include "kernels.hpp"
+
+namespace DW_ISA {
+namespace {
+
+struct Box {
+  float left, low, right, high;
+};
+
+inline float root(float x) { return __builtin_sqrtf(x); }
+inline float size(float x) { return __builtin_fabsf(x); }
+inline float smaller(float a, float b) { return b < a ? b : a; }
+inline float larger(float a, float b) { return a < b ? b : a; }
+inline float length(float dx, float dy) { return root(dx * dx + dy * dy); }
+
+float point_to_segment(float px, float py, float ax, float ay, float bx, float by) {
+  const float vx = bx - ax, vy = by - ay, wx = px - ax, wy = py - ay;
+  const float along = wx * vx + wy * vy, whole = vx * vx + vy * vy;
+  if (along <= 0.0f) return length(px - ax, py - ay);
+  if (!(along < whole)) return length(px - bx, py - by);
+  const float t = along / whole;
+  const float qx = ax + t * vx, qy = ay + t * vy;
+  return length(px - qx, py - qy);
+}
+
+bool apart(float o1, float o2) { return !((o1 >= 0.0f && o2 <= 0.0f) || (o1 <= 0.0f && o2 >= 0.0f)); }
+
+bool segments_cross(float ax, float ay, float bx, float by, float cx, float cy, float dx, float dy) {
+  const float vx = bx - ax, vy = by - ay, ux = dx - cx, uy = dy - cy;
+  const float o1 = vx * (cy - ay) - vy * (cx - ax), o2 = vx * (dy - ay) - vy * (dx - ax);
+  const float o3 = ux * (ay - cy) - uy * (ax - cx), o4 = ux * (by - cy) - uy * (bx - cx);
+  if (apart(o1, o2) || apart(o3, o4)) return false;
+  return !(o1 == 0.0f && o2 == 0.0f && o3 == 0.0f && o4 == 0.0f);
+}
+
+// Corners of a box or polygon as pairs; a box is written to `room`.
+const float* corners_of(const Shapes& s, size_t o, float* room, uint32_t* count) {
+  if (s.kind[o] == 1) {
+    *count = s.corner_count[o];
+    return s.corners + 2 * size_t(s.first[o]);
+  }
+  const float left = s.x[o] - s.half_x[o], right = s.x[o] + s.half_x[o];
+  const float low = s.y[o] - s.half_y[o], high = s.y[o] + s.half_y[o];
+  const float box[8] = {left, low, right, low, right, high, left, high};
+  memcpy(room, box, sizeof box);
+  *count = 4;
+  return room;
+}
+
+float point_distance(float px, float py, const Shapes& s, size_t o) {
+  if (s.kind[o] == 0) return length(px - s.x[o], py - s.y[o]);
+  if (s.kind[o] == 2)
+    return length(larger(size(px - s.x[o]) - s.half_x[o], 0.0f), larger(size(py - s.y[o]) - s.half_y[o], 0.0f));
+  const float* ring = s.corners + 2 * size_t(s.first[o]);
+  const uint32_t count = s.corner_count[o];
+  float nearest = __builtin_inff();
+  bool inside = false;
+  const float* b = ring + 2 * (size_t(count) - 1);
+  for (uint32_t i = 0; i < count; ++i) {
+    const float* a = ring + 2 * size_t(i);
+    nearest = smaller(nearest, point_to_segment(px, py, b[0], b[1], a[0], a[1]));
+    if ((a[1] > py) != (b[1] > py)) inside ^= px < (b[0] - a[0]) * (py - a[1]) / (b[1] - a[1]) + a[0];
+    b = a;
+  }
+  return inside ? 0.0f : nearest;
+}
+
+Box bounds_of(const Shapes& s, size_t o) {
+  const float reach = s.reach[o];
+  if (s.kind[o] == 0) return {s.x[o] - reach, s.y[o] - reach, s.x[o] + reach, s.y[o] + reach};
+  float room[8];
+  uint32_t count;
+  const float* c = corners_of(s, o, room, &count);
+  Box box = {c[0], c[1], c[0], c[1]};
+  for (uint32_t i = 1; i < count; ++i) {
+    box.left = smaller(box.left, c[2 * size_t(i)]);
+    box.low = smaller(box.low, c[2 * size_t(i) + 1]);
+    box.right = larger(box.right, c[2 * size_t(i)]);
+    box.high = larger(box.high, c[2 * size_t(i) + 1]);
+  }
+  return {box.left - reach, box.low - reach, box.right + reach, box.high + reach};
+}
+
+float segment_distance(float ax, float ay, float bx, float by, const Shapes& s, size_t o) {
+  if (s.kind[o] == 0) return point_to_segment(s.x[o], s.y[o], ax, ay, bx, by);
+  float nearest = smaller(point_distance(ax, ay, s, o), point_distance(bx, by, s, o));
+  float room[8];
+  uint32_t count;
+  const float* ring = corners_of(s, o, room, &count);
+  const float* c = ring + 2 * (size_t(count) - 1);
+  for (uint32_t i = 0; i < count; ++i) {
+    const float* d = ring + 2 * size_t(i);
+    if (segments_cross(ax, ay, bx, by, c[0], c[1], d[0], d[1])) return 0.0f;
+    nearest = smaller(nearest, point_to_segment(c[0], c[1], ax, ay, bx, by));
+    c = d;
+  }
+  return nearest;
+}
+
+}  // namespace
+
+bool point_blocked(float px, float py, const Shapes& shapes) {
+  for (size_t o = 0; o < shapes.count; ++o)
+    if (point_distance(px, py, shapes, o) <= shapes.reach[o]) return true;
+  return false;
+}
+
+bool segment_blocked(float ax, float ay, float bx, float by, const Shapes& shapes) {
+  const float west = smaller(ax, bx), east = larger(ax, bx), south = smaller(ay, by), north = larger(ay, by);
+  for (size_t o = 0; o < shapes.count; ++o) {
+    const Box box = bounds_of(shapes, o);
+    if (!(west <= box.right && east >= box.left && south <= box.high && north >= box.low)) continue;
+    if (segment_distance(ax, ay, bx, by, shapes, o) <= shapes.reach[o]) return true;
+  }
+  return false;
+}
+
+void blocked_points(const float* x, const float* y, size_t n, const Shapes& shapes, uint8_t* out) {
+  FpGuard guard;
+  for (size_t i = 0; i < n; ++i) out[i] = point_blocked(x[i], y[i], shapes);
+}
+
+void blocked_segments(const float* ax, const float* ay, const float* bx, const float* by, size_t n,
+                      const Shapes& shapes, uint8_t* out) {
+  FpGuard guard;
+  for (size_t i = 0; i < n; ++i) out[i] = segment_blocked(ax[i], ay[i], bx[i], by[i], shapes);
+}
+
+}  // namespace DW_ISA

@@ -1,0 +1,155 @@
+// Branch and bound over the trees: the best zones of an agent, the best agent of a zone.
+#pragma once
+#include "tree.hpp"
+
+namespace DW_ISA {
+
+// The best `limit` keys seen so far, best first.
+template <size_t room>
+struct Best {
+  size_t limit, count = 0;
+  Key key[room];
+  explicit Best(size_t k) : limit(k) {}
+  const Key& worst() const { return count < limit ? kWorst : key[limit - 1]; }
+  void offer(uint64_t rank, uint32_t index) {
+    if (!better(rank, index, worst())) return;
+    size_t at = count < limit ? count++ : limit - 1;
+    for (; at > 0 && better(rank, index, key[at - 1]); --at) key[at] = key[at - 1];
+    key[at] = {rank, index};
+  }
+};
+
+// Children that may matter, visited best bound first.
+struct Order {
+  uint64_t rank[16];
+  uint32_t index[16];
+  uint8_t lane[16];
+  int count = 0;
+  void add(uint64_t r, uint32_t i, int l) {
+    int at = count++;
+    for (; at > 0 && (r < rank[at - 1] || (r == rank[at - 1] && i < index[at - 1])); --at) {
+      rank[at] = rank[at - 1];
+      index[at] = index[at - 1];
+      lane[at] = lane[at - 1];
+    }
+    rank[at] = r;
+    index[at] = i;
+    lane[at] = uint8_t(l);
+  }
+};
+
+inline void spill(const Sixteen& found, const uint32_t* index, Order& order) {
+  uint32_t score[16];
+  float q[16];
+  store(score, found.score);
+  store(q, found.q);
+  for (uint32_t left = lane_bits(found.mask); left != 0; left &= left - 1) {
+    const int l = __builtin_ctz(left);
+    order.add(rank_of(int32_t(score[l]), q[l]), index[l], l);
+  }
+}
+
+template <size_t room>
+class ZoneSearch {
+ public:
+  ZoneSearch(const Problem& p, const Scale& s, const ZoneTree& tree, size_t agent, size_t k)
+      : best(k), p_(p), s_(s), tree_(tree), a_(agent), current_(uint32_t(p.current[agent])) {
+    if (s.grid && p.acomponent[agent] == 0) return;
+    if (p.current[agent] >= 0 && tree.alive(current_)) {
+      const Pair pair = pair_of(p, s, agent, current_);
+      if (pair.feasible && path_clear(p, agent, current_)) best.offer(rank_of(pair.score, pair.q), current_);
+    }
+    if (tree.level[0].count != 0) visit(tree.top, 0);
+  }
+  Best<room> best;
+
+ private:
+  DW_INLINE Sixteen look(const Level& l, size_t e) const {
+    const F32x16 far = box_distance(l, e, F32x16::set1(p_.ax[a_]), F32x16::set1(p_.ay[a_]), F32x16::set1(p_.az[a_]));
+    Sixteen out;
+    out.q = -floor(-(far / F32x16::set1(p_.speed[a_])));
+    out.q = select(le(far, F32x16::load(l.reach + e)), F32x16::zero(), out.q);
+    F32x16 share = out.q / F32x16::set1(s_.denominator);
+    if (s_.w_travel < 0.0f && l.x0 != l.x1) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
+    out.score = quantise((F32x16::load(l.value + e) - F32x16::set1(s_.w_travel) * share));
+    const U32x16 index = U32x16::load(l.index + e), bits = U32x16::load(l.bits + e);
+    out.mask = le(out.q, F32x16::set1(s_.travel_max)) & ne(index, U32x16::set1(kDead)) &
+               le(F32x16::load(l.cost + e), F32x16::set1(p_.energy[a_])) &
+               eq(bits & U32x16::set1(~p_.caps[a_]), U32x16::zero()) & may_beat(out.score, out.q, index, best.worst());
+    if (s_.grid) {
+      const U32x16 own = U32x16::set1(p_.acomponent[a_]);
+      out.mask = out.mask & !(gt(U32x16::load(l.low + e), own) | lt(U32x16::load(l.high + e), own));
+    }
+    return out;
+  }
+  void visit(int h, size_t e) {
+    const Level& l = tree_.level[h];
+    Order order;
+    Sixteen found = look(l, 16 * e);
+    if (h == 0) found.mask = found.mask & ne(U32x16::load(l.index + 16 * e), U32x16::set1(current_));
+    spill(found, l.index + 16 * e, order);
+    for (int i = 0; i < order.count; ++i) {
+      if (!better(order.rank[i], order.index[i], best.worst())) return;
+      if (h > 0) visit(h - 1, 16 * e + order.lane[i]);
+      else if (path_clear(p_, a_, order.index[i])) best.offer(order.rank[i], order.index[i]);
+    }
+  }
+  const Problem& p_;
+  const Scale& s_;
+  const ZoneTree& tree_;
+  const size_t a_;
+  const uint32_t current_;
+};
+
+class AgentSearch {
+ public:
+  // `current` lists the agents that have the zone now: they get the switch bonus and are looked at one by one.
+  AgentSearch(const Problem& p, const Scale& s, const AgentTree& tree, size_t zone, const uint32_t* current,
+              size_t current_count)
+      : best(1), p_(p), s_(s), tree_(tree), z_(zone) {
+    for (size_t i = 0; i < current_count; ++i) {
+      if (!tree.alive(current[i])) continue;
+      const Pair pair = pair_of(p, s, current[i], zone);
+      if (pair.feasible && path_clear(p, current[i], zone)) best.offer(rank_of(pair.score, pair.q), current[i]);
+    }
+    if (tree.level[0].count != 0) visit(tree.top, 0);
+  }
+  Best<1> best;
+
+ private:
+  DW_INLINE Sixteen look(const Level& l, size_t e) const {
+    const F32x16 far = box_distance(l, e, F32x16::set1(p_.zx[z_]), F32x16::set1(p_.zy[z_]), F32x16::set1(p_.zz[z_]));
+    Sixteen out;
+    out.q = -floor(-(far / F32x16::load(l.reach + e)));
+    out.q = select(le(far, F32x16::set1(p_.radius[z_])), F32x16::zero(), out.q);
+    F32x16 share = out.q / F32x16::set1(s_.denominator);
+    if (s_.w_travel < 0.0f && l.x0 != l.x1) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
+    out.score = quantise((F32x16::set1(p_.base[z_]) - F32x16::set1(s_.w_travel) * share));
+    const U32x16 index = U32x16::load(l.index + e), bits = U32x16::load(l.bits + e), need = U32x16::set1(p_.need[z_]);
+    out.mask = le(out.q, F32x16::set1(s_.travel_max)) & ne(index, U32x16::set1(kDead)) &
+               le(F32x16::set1(p_.cost[z_]), F32x16::load(l.value + e)) & eq(bits & need, need) &
+               may_beat(out.score, out.q, index, best.worst());
+    if (s_.grid) {
+      const U32x16 own = U32x16::set1(p_.zcomponent[z_]);
+      out.mask = out.mask & !(gt(U32x16::load(l.low + e), own) | lt(U32x16::load(l.high + e), own));
+    }
+    return out;
+  }
+  void visit(int h, size_t e) {
+    const Level& l = tree_.level[h];
+    Order order;
+    spill(look(l, 16 * e), l.index + 16 * e, order);
+    for (int i = 0; i < order.count; ++i) {
+      if (!better(order.rank[i], order.index[i], best.worst())) return;
+      const uint32_t a = order.index[i];
+      if (h > 0) visit(h - 1, 16 * e + order.lane[i]);
+      else if (p_.current[a] != int32_t(z_) && path_clear(p_, a, z_)) best.offer(order.rank[i], a);
+    }
+  }
+  const Problem& p_;
+  const Scale& s_;
+  const AgentTree& tree_;
+  const size_t z_;
+};
+
+}  // namespace DW_ISA

@@ -1,0 +1,5 @@
+#include "table.hpp"
+
+namespace droveway {
+void coord_self_test(const CoordTable&, SelfTestEmit, void*) {}
+}  // namespace droveway

@@ -1,0 +1,22 @@
+#include "table.hpp"
+
+#include "kernels.hpp"
+
+namespace DW_ISA {
+extern const droveway::CoordTable coord_table;
+const droveway::CoordTable coord_table = {
+    .field_points = field_points,
+    .gaussian_terms = gaussian_terms,
+    .blocked_points = blocked_points,
+    .blocked_segments = blocked_segments,
+    .idle_norm = idle_norm,
+    .zone_base = zone_base,
+    .candidates = candidates,
+    .greedy = greedy,
+    .swap = swap,
+    .pair_values = pair_values,
+    .leftover_status = leftover_status,
+    .grid_components = grid_components,
+    .plan_workspace = plan_workspace,
+};
+}  // namespace DW_ISA

@@ -1,0 +1,87 @@
+// Every kernel of coord, once per instruction set. A field is a pointer, its comment the contract; the Python twins in
+// coord/*_ref.py define every bit. Arrays are contiguous; an index -1 means none.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "droveway/selftest.hpp"
+
+namespace droveway {
+
+// Obstacles (coord/obstacle.py).
+struct Shapes {
+  size_t count;
+  const uint8_t* kind;  // 0 circle, 1 polygon, 2 box
+  const float *x, *y, *half_x, *half_y, *reach;
+  const uint32_t *first, *corner_count;
+  const float* corners;  // pairs
+};
+
+// A planning problem (coord/problem.py): agents and zones ascending by id, so indices order as ids do.
+struct Problem {
+  size_t n;
+  const float *ax, *ay, *az, *speed, *energy;
+  const uint32_t *caps, *acomponent;
+  const int32_t* current;
+  size_t m;
+  const float *zx, *zy, *zz, *radius, *base, *cost;
+  const uint32_t *need, *zcomponent;
+  const uint8_t* blocked;
+  float w_travel, w_switch;
+  uint32_t max_travel;
+  uint32_t grid;         // 1: components count
+  const Shapes* shapes;  // not null: the way to a zone is tested
+};
+
+// Kernels of a field in cells (coord/field.py).
+struct Field {
+  size_t n;
+  const float *px, *py;
+  const int32_t* cell;
+  const uint32_t *start, *items;
+  const float *kx, *ky, *reach, *inv, *weight;
+};
+
+struct CoordTable {
+  // out[i] = field at point i
+  void (*field_points)(const Field& field, float* out);
+  // c·c and 1 / (2·(sigma·sigma)) of n kernels
+  void (*gaussian_terms)(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
+  // out[i] = 1 where point i lies within reach of an obstacle
+  void (*blocked_points)(const float* x, const float* y, size_t n, const Shapes& shapes, uint8_t* out);
+  // out[i] = 1 where the segment from a to b comes within reach of an obstacle
+  void (*blocked_segments)(const float* ax, const float* ay, const float* bx, const float* by, size_t n,
+                           const Shapes& shapes, uint8_t* out);
+  // min(idle, cap) / cap
+  void (*idle_norm)(const uint64_t* idle, size_t n, uint32_t cap, float* out);
+  // w0·priority + w1·idle + w2·cover - w3·avoid
+  void (*zone_base)(const float* priority, const float* idle, const float* cover, const float* avoid,
+                    const float* weights, size_t n, float* out);
+  // the k ≤ 256 best zones of each agent, rows of k; workspace of plan_workspace(n, m) bytes
+  void (*candidates)(const Problem& problem, size_t k, int32_t* zone, int32_t* score, uint32_t* count, void* workspace);
+  // greedy assignment; zone and count may hold candidates of k (they only save time), or zone is null
+  void (*greedy)(const Problem& problem, size_t k, const int32_t* zone, const uint32_t* count, int32_t* assigned,
+                 void* workspace);
+  // improves `assigned` in place; returns the tests made, *bound = 1 where a bound ended the search
+  uint64_t (*swap)(const Problem& problem, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count,
+                   uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace);
+  // score, travel and whether the score saturated, of each agent with its zone
+  void (*pair_values)(const Problem& problem, const int32_t* assigned, int32_t* score, uint32_t* travel,
+                      uint8_t* saturated);
+  // status of every agent of the problem, none of which has a zone; taken[z] = 1 where z was assigned
+  void (*leftover_status)(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace);
+  // labels of the 4-connected free regions; queue has width·height entries
+  void (*grid_components)(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);
+  size_t (*plan_workspace)(size_t n, size_t m);
+};
+
+void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context);
+
+}  // namespace droveway
+
+#if defined(__x86_64__)
+namespace isa_v3 { extern const droveway::CoordTable coord_table; }
+namespace isa_v4 { extern const droveway::CoordTable coord_table; }
+#else
+namespace isa_neon { extern const droveway::CoordTable coord_table; }
+#endif
