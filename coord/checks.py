@@ -16,6 +16,7 @@ from coord.records import CONFIG_DTYPE, Records, check_reserved
 from coord.rings import Rings
 
 TICK_MAX = 2**64 - 1
+K_CANDIDATES_MAX = 256  # what a search keeps on its stack
 PLANNERS = {0: "greedy", 1: "swap"}
 POSITION_BITS = np.float32(2.0**20).view(np.uint32)
 _INFINITY_BITS = np.uint32(0x7F800000)
@@ -128,7 +129,8 @@ def check_config(config: Records) -> None:
     _finite(config, table, "w_priority", "w_idle", "w_cover", "w_avoid", "w_travel", "w_switch", "min_energy")
     cutoff = np.ascontiguousarray(config["cutoff_sigmas"]).view(np.uint32)
     _refuse(config, table, "cutoff_sigmas", (cutoff == 0) | (cutoff > _bits(8.0)), "must be above 0 and at most 8")
-    _refuse(config, table, "k_candidates", config["k_candidates"] == 0, "must be at least 1")
+    k = config["k_candidates"]
+    _refuse(config, table, "k_candidates", (k == 0) | (k > K_CANDIDATES_MAX), f"must be from 1 to {K_CANDIDATES_MAX}")
     _refuse(config, table, "flags", config["flags"] > 1, "must have no bit above 0")
     check_planner(int(config["planner"][0]))
 

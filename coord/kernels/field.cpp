@@ -17,7 +17,7 @@ struct Lanes {
 F32x16 add_listed(F32x16 sum, const Lanes& list, size_t count) {
   const F32x16 d2 = F32x16::load_partial(list.d2, count, 0.0f), inv = F32x16::load_partial(list.inv, count, 0.0f);
   const F32x16 weight = F32x16::load_partial(list.weight, count, 0.0f);
-  const F32x16 value = weight * math::exp(-(d2 * inv));
+  const F32x16 value = weight * exp(-(d2 * inv));
   return sum + value;  // lanes past count add +0
 }
 

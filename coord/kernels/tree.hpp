@@ -170,9 +170,10 @@ class Tree {
     l.index[to] = i;
   }
   static void clear(Level& l, size_t e) {
-    for (float* f : {l.x0, l.x1, l.y0, l.y1, l.z0, l.z1, l.value, l.cost}) f[e] = 0.0f;
+    float* const floats[] = {l.x0, l.x1, l.y0, l.y1, l.z0, l.z1, l.value, l.cost};
+    for (float* f : floats) f[e] = 0.0f;
     l.reach[e] = 1.0f;
-    for (uint32_t* w : {l.bits, l.low, l.high}) w[e] = 0;
+    l.bits[e] = l.low[e] = l.high[e] = 0;
     l.index[e] = kDead;
   }
   void gather(int h, size_t e) {
