@@ -1,2 +1,162 @@
+"""The command `droveway`: a group that imports a command's module only when that command runs.
+
+`droveway --help` and `--version` import click and nothing else: no numpy, no package of ours.
+"""
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from droveway import __version__, exits
+from droveway.output import Output, silence_stdout
+
+# Module in droveway/commands and one line for --help. "import" is a word of Python, hence the underscore.
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "doctor": ("doctor", "Check this installation: build, files, kernels, dependencies, disk."),
+    "completion": ("completion", "Print the completion script of a shell."),
+}
+
+
+class LazyGroup(click.Group):
+    """Commands by name, imported on use; their help lines come from COMMANDS."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        from importlib import import_module
+
+        module = import_module(f"droveway.commands.{COMMANDS[cmd_name][0]}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            asked = f" did you mean '{near[0]}'?" if near else f" expected one of {', '.join(COMMANDS)}"
+            raise click.UsageError(f"there is no command '{args[0]}';{asked}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+class Command(click.Command):
+    """A command with the options that all have; its function gets an `Output` first and returns an exit code.
+
+    Before the function runs, the build ids of the packages are compared and --threads takes effect.
+    """
+
+    def __init__(self, *args: Any, checks_build: bool = True, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.checks_build = checks_build
+        self.params += [
+            click.Option(["--json", "as_json"], is_flag=True, help="Results as JSON, one object a line."),
+            click.Option(["--quiet"], is_flag=True, help="Nothing but results and errors."),
+            click.Option(
+                ["--threads"],
+                type=click.IntRange(1, 1024),
+                metavar="N",
+                help="Threads of the kernels; results never depend on it.",
+            ),
+            click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
+        ]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        threads = ctx.params.pop("threads")
+        out = Output(as_json=ctx.params.pop("as_json"), quiet=ctx.params.pop("quiet"))
+        ctx.params.pop("debug")
+        ctx.params["out"] = out
+        if threads is not None:
+            _use_threads(threads)
+        if self.checks_build:
+            from droveway.buildcheck import require_one_build
+
+            require_one_build()
+        return super().invoke(ctx)
+
+
+def _use_threads(count: int) -> None:
+    os.environ["DROVEWAY_THREADS"] = str(count)
+    if "tensor" in sys.modules:  # the kernels read the variable once, at import
+        from tensor import _kernels
+
+        _kernels.set_threads(count)
+
+
+def command(name: str, **kwargs: Any) -> Callable[[Callable[..., int]], Command]:
+    """Declare a command; its help is the first paragraph of the function's docstring."""
+    return click.command(name, cls=Command, **kwargs)
+
+
+# A path that is checked when it is used: a bad input file is exit 3, not a usage error.
+PATH: Final = click.Path(path_type=Path)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="droveway", message="%(prog)s %(version)s")
+def droveway() -> None:
+    """Fleets coordinated by Gaussian influence fields, with a ledger of decisions that anyone can check, bit for bit.
+
+    Exit codes: 0 yes; 1 the answer is no; 2 usage or environment; 3 unreadable or wrong input; 4 limit reached;
+    5 a bug; 130 interrupted, output valid.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return the exit code; every error ends here."""
+    try:
+        code = droveway.main(args=list(arguments), prog_name="droveway", standalone_mode=False)
+        return code if isinstance(code, int) else exits.YES
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as problem:
+        hint = "" if not isinstance(problem, click.UsageError) else _help_hint(problem)
+        return _fail(arguments, problem, exits.Ending(exits.USAGE, problem.format_message(), hint))
+    except (click.Abort, KeyboardInterrupt):
+        Output().error("interrupted")
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        silence_stdout()
+        return exits.YES
+    except Exception as error:  # the one place where an unexpected error becomes words
+        return _fail(arguments, error, exits.ending_of(error))
+
+
+def _help_hint(problem: click.UsageError) -> str:
+    path = problem.ctx.command_path if problem.ctx is not None else "droveway"
+    return f"{path} --help"
+
+
+def _fail(arguments: Sequence[str], error: Exception, ending: exits.Ending) -> int:
+    if "--debug" in arguments:
+        traceback.print_exception(error)
+    Output().error(ending.message, ending.hint)
+    return ending.code
+
+
 def main() -> None:
-    """Run the command line."""
+    """Entry point of the installed command."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: each of its threads would cost memory, and none is used
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.flush()
+    sys.exit(code)

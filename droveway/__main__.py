@@ -1,0 +1,5 @@
+"""`python -m droveway` is the same as `droveway`."""
+
+from droveway.main import main
+
+main()

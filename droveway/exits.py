@@ -1,0 +1,159 @@
+"""Exit codes, and the one place that says which error of which package leads to which code.
+
+    0    yes; done
+    1    the answer is no: diverged, not verified, something is wrong
+    2    the command line or the environment
+    3    a named file can't be read, or its content is wrong
+    4    a limit was reached: memory budget, disk
+    5    a bug in droveway
+    130  interrupted; what was written is valid
+
+Errors are recognised by the dotted name of their class or of its nearest listed base, so that nothing has to be
+imported to tell them apart.
+
+    DrovewayProblem                 any of the three below; carries path, message, hint
+    ├── UsageProblem      → 2
+    ├── InputProblem      → 3
+    └── LimitProblem      → 4
+"""
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+YES: Final = 0
+NO: Final = 1
+USAGE: Final = 2
+INPUT: Final = 3
+LIMIT: Final = 4
+BUG: Final = 5
+INTERRUPTED: Final = 130
+
+CODES: Final[dict[str, int]] = {
+    "droveway.exits.UsageProblem": USAGE,
+    "droveway.exits.InputProblem": INPUT,
+    "droveway.exits.LimitProblem": LIMIT,
+    "storage.errors.StorageFullError": LIMIT,
+    "storage.errors.EventTooLargeError": LIMIT,
+    "storage.errors.LockedError": USAGE,
+    "storage.errors.ReadOnlyError": USAGE,
+    "storage.errors.StorageError": INPUT,
+    "coord.errors.CoordError": INPUT,
+    "tensor.errors.BudgetExceeded": LIMIT,
+    "tensor.errors.TensorError": INPUT,
+    "builtins.MemoryError": LIMIT,
+    "builtins.KeyboardInterrupt": INTERRUPTED,
+}
+OURS: Final = ("tensor", "vector", "splat", "coord", "storage", "droveway")
+FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DrovewayProblem(Exception):
+    """Something the user can mend: `path` names the file, `hint` the way, where there is one.
+
+    >>> str(InputProblem("a.toml", "expected a table, got a number"))
+    'a.toml: expected a table, got a number'
+    """
+
+    def __init__(self, path: str | Path | None, message: str, hint: str = "") -> None:
+        super().__init__(message if path is None else f"{path}: {message}")
+        self.hint = hint
+
+
+class UsageProblem(DrovewayProblem):
+    """The command line or the environment is wrong: exit 2."""
+
+
+class InputProblem(DrovewayProblem):
+    """A named file can't be read, or its content is wrong: exit 3."""
+
+
+class LimitProblem(DrovewayProblem):
+    """A limit was reached, such as a full disk: exit 4."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the process ends because of an error: the code, and what to tell on stderr."""
+
+    code: int
+    message: str
+    hint: str = ""
+
+
+def ending_of(error: BaseException) -> Ending:
+    """Which exit code and which words an error leads to.
+
+    >>> ending_of(InputProblem("a.map", "expected 4 rows, got 3", "is the file whole?"))
+    Ending(code=3, message='a.map: expected 4 rows, got 3', hint='is the file whole?')
+    >>> ending_of(ZeroDivisionError("division by zero")).code
+    5
+    """
+    hint = str(getattr(error, "hint", "") or "")
+    for kind in type(error).__mro__:
+        code = CODES.get(f"{kind.__module__}.{kind.__qualname__}")
+        if code is not None:
+            return Ending(code, _with_path(error), hint)
+    if isinstance(error, ImportError):
+        return _ending_of_import(error)
+    if isinstance(error, OSError):
+        return _ending_of_os(error)
+    return Ending(
+        BUG,
+        f"droveway has a bug: {type(error).__name__}: {error}; please report it with the command that led here",
+        "run the same command with --debug to see the traceback",
+    )
+
+
+def _with_path(error: BaseException) -> str:
+    text = str(error) or type(error).__name__
+    path = getattr(error, "droveway_path", None)
+    return text if path is None or str(path) in text else f"{path}: {text}"
+
+
+def _ending_of_import(error: ImportError) -> Ending:
+    # A module of ours that is missing is a bug, unless it is the kernels: those say themselves what to do.
+    ours = (error.name or "").split(".")[0] in OURS
+    if ours and "droveway" not in str(error).lower():
+        return Ending(BUG, f"droveway has a bug: {error}; please report it", "--debug shows the traceback")
+    third_party = error.name is not None and not ours
+    return Ending(USAGE, str(error), "pip install --force-reinstall droveway" if third_party else "")
+
+
+def _ending_of_os(error: OSError) -> Ending:
+    where = "" if error.filename is None else f"{error.filename}: "
+    text = (error.strerror or str(error)).lower()
+    if error.errno in FULL:
+        return Ending(LIMIT, f"{where}{text}", "free some space, or write elsewhere")
+    return Ending(INPUT, f"{where}expected to read it, got: {text}")
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Errors inside name `path`; one of the operating system means the input can't be read: exit 3."""
+    try:
+        yield
+    except OSError as error:
+        if ending_of(error).code == LIMIT:
+            raise
+        text = (error.strerror or str(error)).lower()
+        raise InputProblem(error.filename or path, f"expected to read it, got: {text}") from error
+    except Exception as error:
+        with contextlib.suppress(AttributeError):
+            error.droveway_path = path  # type: ignore[attr-defined]
+        raise
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of the operating system inside mean that `path` can't be written: exit 4 when full, else 2."""
+    try:
+        yield
+    except OSError as error:
+        text = (error.strerror or str(error)).lower()
+        if error.errno in FULL:
+            raise LimitProblem(path, f"expected room to write, got: {text}", "free some space") from error
+        raise UsageProblem(path, f"expected to write it, got: {text}", "choose another output with -o") from error

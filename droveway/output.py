@@ -1,0 +1,114 @@
+"""What a command prints: results on stdout (text, or one JSON object a line), all else on stderr."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+JSON_INTEGER_MAX: Final = 2**53  # above it many JSON readers lose digits: written as a string
+
+
+class Output:
+    """Where a command's words go. `closed` is true once the reader of stdout has gone away."""
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self.closed = False
+
+    def result(self, record: Mapping[str, object], text: str) -> None:
+        """One result: the record as a line of JSON with --json, else the text."""
+        self._write(json_line(record) if self.as_json else text)
+
+    def text(self, text: str) -> None:
+        """A result that has one form only, such as a completion script."""
+        self._write(text)
+
+    def note(self, text: str) -> None:
+        """Something worth knowing that is not the result: stderr, silenced by --quiet."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def error(self, message: str, hint: str = "") -> None:
+        """`error: …` and, where there is a way out, `hint: …`; stderr, never silenced."""
+        print(f"error: {message}", file=sys.stderr)
+        if hint:
+            print(f"hint: {hint}", file=sys.stderr)
+        sys.stderr.flush()
+
+    def _write(self, text: str) -> None:
+        if self.closed:
+            return
+        try:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self.closed = True
+            silence_stdout()
+
+
+def silence_stdout() -> None:
+    """Nobody reads stdout any more: let what is still to come, and the flush at exit, go nowhere.
+
+    The command goes on, so that its exit code stays the true answer.
+    """
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, sys.stdout.fileno())
+    os.close(sink)
+
+
+def json_line(record: Mapping[str, object]) -> str:
+    """One line of JSON: keys in the order given, bytes as hex, no NaN (null), whole numbers above 2^53 as strings.
+
+    >>> json_line({"root": b"\\x01\\xff", "ratio": float("nan"), "tick": 2**60})
+    '{"root": "01ff", "ratio": null, "tick": "1152921504606846976"}'
+    """
+    return json.dumps(plain(record), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON knows it: see `json_line`.
+
+    >>> plain((1, Path("a"), b""))
+    [1, 'a', '']
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, int):
+        return value if abs(value) <= JSON_INTEGER_MAX else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy
+        return plain(value.tolist())
+    return str(value)
+
+
+def table(rows: list[tuple[str, ...]], indent: str = "") -> str:
+    """Rows as columns of equal width, two spaces apart.
+
+    >>> print(table([("root", "ab"), ("frames", "20")]))
+    root    ab
+    frames  20
+    """
+    if not rows:
+        return ""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(f"{indent}{line}".rstrip() for line in lines)
