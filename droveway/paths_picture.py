@@ -1,0 +1,184 @@
+"""The picture of a run: blocked cells, each agent's path, zones coloured by how often they were served.
+
+Drawn with Pillow at twice the size and reduced once, so that thin lines stay smooth. Only integers and a few ratios:
+the picture shows a run, it is no part of any digest.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from PIL import Image, ImageDraw, ImageFont
+
+Colour = tuple[int, int, int]
+Point = tuple[float, float]
+
+WIDTH_PX: Final = 1600
+HEIGHT_PX_MAX: Final = 1400
+OVERSAMPLING: Final = 2
+MARGIN_PX, HEAD_PX, FOOT_PX = 48, 92, 96
+
+PAPER: Final[Colour] = (250, 249, 246)
+FLOOR: Final[Colour] = (255, 255, 255)
+WALL: Final[Colour] = (205, 209, 216)
+WALL_EDGE: Final[Colour] = (186, 191, 200)
+INK: Final[Colour] = (38, 42, 51)
+FAINT: Final[Colour] = (118, 124, 136)
+UNSERVED: Final[Colour] = (168, 173, 182)
+# Service counts, from few to many: straw, orange, red, plum.
+SERVED: Final[tuple[Colour, ...]] = ((250, 206, 92), (243, 140, 54), (214, 64, 63), (122, 28, 92))
+# Twelve paths before a colour comes again; none is near the zones' colours.
+PATHS: Final[tuple[Colour, ...]] = (
+    (31, 119, 180),
+    (44, 140, 90),
+    (23, 162, 184),
+    (94, 92, 190),
+    (98, 140, 30),
+    (61, 90, 140),
+    (0, 128, 128),
+    (133, 110, 200),
+    (60, 160, 120),
+    (80, 130, 200),
+    (70, 110, 60),
+    (110, 140, 160),
+)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The part of the plane that is shown, in metres."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+@dataclass(frozen=True)
+class ZoneMark:
+    """A zone: centre and radius in metres, and how often it was served in the ticks shown."""
+
+    x: float
+    y: float
+    radius: float
+    served: int
+
+
+@dataclass
+class PathsPicture:
+    """Add floor, paths and zones in this order, then save.
+
+    `title` and `subtitle` stand above the plan, `footnote` below it.
+    """
+
+    bounds: Bounds
+    title: str
+    subtitle: str
+    footnote: str
+    _image: Any = field(init=False, repr=False)
+    _draw: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        wide = max(self.bounds.x1 - self.bounds.x0, 1e-6)
+        high = max(self.bounds.y1 - self.bounds.y0, 1e-6)
+        self._scale = min((WIDTH_PX - 2 * MARGIN_PX) / wide, (HEIGHT_PX_MAX - HEAD_PX - FOOT_PX) / high)
+        self.size = (WIDTH_PX, round(high * self._scale) + HEAD_PX + FOOT_PX)
+        self._left = (WIDTH_PX - wide * self._scale) / 2
+        self._image = Image.new("RGB", (self.size[0] * OVERSAMPLING, self.size[1] * OVERSAMPLING), PAPER)
+        self._draw = ImageDraw.Draw(self._image, "RGBA")
+        corner, opposite = self._at(self.bounds.x0, self.bounds.y1), self._at(self.bounds.x1, self.bounds.y0)
+        self._draw.rectangle([corner, opposite], fill=FLOOR, outline=WALL_EDGE, width=OVERSAMPLING)
+
+    def _at(self, x: float, y: float) -> Point:
+        """Metres (east, north) to pixels of the large image (right, down)."""
+        return (
+            (self._left + (x - self.bounds.x0) * self._scale) * OVERSAMPLING,
+            (HEAD_PX + (self.bounds.y1 - y) * self._scale) * OVERSAMPLING,
+        )
+
+    def _length(self, metres: float, least_px: float) -> float:
+        return max(metres * self._scale, least_px) * OVERSAMPLING
+
+    def walls(self, boxes: Iterable[tuple[float, float, float, float]]) -> None:
+        """Blocked boxes (x0, y0, x1, y1) in metres: runs of cells, or box obstacles."""
+        for x0, y0, x1, y1 in boxes:
+            self._draw.rectangle([self._at(x0, y1), self._at(x1, y0)], fill=WALL)
+
+    def disc(self, x: float, y: float, radius: float) -> None:
+        """A round obstacle."""
+        self._draw.ellipse([self._at(x - radius, y + radius), self._at(x + radius, y - radius)], fill=WALL)
+
+    def polygon(self, points: Sequence[Point]) -> None:
+        """A polygonal obstacle."""
+        self._draw.polygon([self._at(x, y) for x, y in points], fill=WALL)
+
+    def path(self, number: int, points: Sequence[Point], shift_m: float) -> None:
+        """The path of one agent, moved aside by a little so that those of one lane lie side by side."""
+        colour = PATHS[number % len(PATHS)]
+        aside = ((number * 7) % 11 - 5) / 5 * shift_m
+        line = [self._at(x + aside, y + aside) for x, y in points]
+        width = round(self._length(0.09, 1.6))
+        if len(line) > 1:
+            self._draw.line(line, fill=(*colour, 96), width=width, joint="curve")
+        if line:
+            self._dot(line[0], self._length(0.16, 2.2), FLOOR, colour)
+            self._dot(line[-1], self._length(0.26, 3.4), colour, FLOOR)
+
+    def zones(self, marks: Sequence[ZoneMark]) -> None:
+        """All zones, and the legend of their colours."""
+        most = max((mark.served for mark in marks), default=0)
+        for mark in sorted(marks, key=lambda mark: mark.served):
+            radius = self._length(mark.radius * 0.72, 4.0)
+            if mark.served:
+                self._dot(self._at(mark.x, mark.y), radius, _shade(mark.served, most), FLOOR)
+            else:
+                self._dot(self._at(mark.x, mark.y), radius * 0.8, (*FLOOR, 200), UNSERVED)
+        self._legend(most)
+
+    def _dot(self, centre: Point, radius: float, fill: tuple[int, ...], edge: Colour) -> None:
+        x, y = centre
+        box = [x - radius, y - radius, x + radius, y + radius]
+        self._draw.ellipse(box, fill=fill, outline=edge, width=max(OVERSAMPLING, round(radius / 3.5)))
+
+    def _legend(self, most: int) -> None:
+        left, top = self._left * OVERSAMPLING, (self.size[1] - FOOT_PX + 26) * OVERSAMPLING
+        step, height = 2 * OVERSAMPLING, 14 * OVERSAMPLING
+        small = _font(15 * OVERSAMPLING)
+        self._dot((left + height / 2, top + height / 2), height / 2, FLOOR, UNSERVED)
+        self._draw.text((left + 24 * OVERSAMPLING, top - 2 * OVERSAMPLING), "never served", INK, small)
+        x = left + 150 * OVERSAMPLING
+        for i in range(90):
+            self._draw.rectangle([x + i * step, top, x + (i + 1) * step, top + height], fill=_ramp(i / 89))
+        words = "served once" if most <= 1 else f"served 1 to {most} times"
+        self._draw.text((x + 92 * step + 6 * OVERSAMPLING, top - 2 * OVERSAMPLING), words, INK, small)
+        x += 92 * step + 210 * OVERSAMPLING
+        for fill, edge, words, radius in ((FLOOR, PATHS[0], "start", 4.4), (PATHS[0], FLOOR, "end", 6.2)):
+            self._dot((x, top + height / 2), radius * OVERSAMPLING, fill, edge)
+            self._draw.text((x + 14 * OVERSAMPLING, top - 2 * OVERSAMPLING), words, INK, small)
+            x += 80 * OVERSAMPLING
+
+    def save(self, path: Path) -> None:
+        """Write the PNG."""
+        left = self._left * OVERSAMPLING
+        self._draw.text((left, 20 * OVERSAMPLING), self.title, INK, _font(28 * OVERSAMPLING))
+        self._draw.text((left, 58 * OVERSAMPLING), self.subtitle, FAINT, _font(16 * OVERSAMPLING))
+        foot = (left, (self.size[1] - FOOT_PX + 56) * OVERSAMPLING)
+        self._draw.text(foot, self.footnote, FAINT, _font(13 * OVERSAMPLING))
+        self._image.reduce(OVERSAMPLING).save(path, format="PNG", optimize=True)
+
+
+def _font(size: int) -> Any:
+    return ImageFont.load_default(size)
+
+
+def _ramp(share: float) -> Colour:
+    place = min(max(share, 0.0), 1.0) * (len(SERVED) - 1)
+    i = min(int(place), len(SERVED) - 2)
+    low, high, t = SERVED[i], SERVED[i + 1], place - i
+    red, green, blue = (round(a + (b - a) * t) for a, b in zip(low, high, strict=True))
+    return red, green, blue
+
+
+def _shade(served: int, most: int) -> Colour:
+    return _ramp(0.0 if most <= 1 else (served - 1) / (most - 1))
