@@ -2,11 +2,11 @@
 
     python benchmarks/footprint.py [--check] [--installed]
 
-Builds a wheel from a fresh copy of the checkout, installs it regularly into a new virtual environment, and measures there.
+Builds a wheel from a fresh copy of the checkout, installs it regularly into a new environment, and measures there.
 --installed skips that and measures the environment of this Python, which must hold a regular install.
 
-A peak is VmHWM of /proc/self/status, read at the exit of one process without children; CPU seconds are those of the whole
-`pip install .` with its compilers, without a compiler cache. "peer" is the limit.
+A peak is VmHWM of /proc/self/status, read at the exit of one process without children; CPU seconds are those of the
+whole `pip install .` with its compilers, without a compiler cache. "peer" is the limit.
 """
 
 import argparse

@@ -1,0 +1,132 @@
+"""`droveway simulate SITE.toml -o RUN`."""
+
+import shutil
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from droveway import exits
+from droveway.exits import UsageProblem, reading, writing
+from droveway.interrupt import StopRequest
+from droveway.main import PATH
+from droveway.main import command as declare
+from droveway.output import Output, table
+from droveway.progress import Progress
+
+U64_MAX: Final = 2**64 - 1
+
+
+@declare("simulate")
+@click.argument("site", metavar="SITE.toml", type=PATH)
+@click.option("-o", "--output", "folder", metavar="RUN", type=PATH, required=True, help="A new or empty folder.")
+@click.option("--ticks", metavar="N", type=click.IntRange(1, U64_MAX), default=200, show_default=True)
+@click.option("--seed", metavar="S", type=click.IntRange(0, U64_MAX), help="Instead of the seed in SITE.toml.")
+@click.option("--planner", type=click.Choice(["greedy", "swap"]), help="Instead of the planner in SITE.toml.")
+@click.option(
+    "--sync",
+    type=click.Choice(["fsync", "os"]),
+    default="fsync",
+    show_default=True,
+    help="fsync: each decision is on the disk before the next. os: when the system likes.",
+)
+def command(
+    out: Output, site: Path, folder: Path, ticks: int, seed: int | None, planner: str | None, sync: str
+) -> int:
+    """Run the fleet of SITE.toml and write every decision into the ledger RUN.
+
+    SIGINT and SIGTERM end the run after the tick at hand: the ledger is whole and verifies, the exit code is 130.
+    """
+    require_new_folder(folder)
+    import coord
+
+    with reading(site):
+        scenario = coord.Scenario.load(site)
+    begun = 0
+
+    def on_tick(done: int, *_: object) -> None:
+        nonlocal begun
+        begun = done
+        progress.update(done, ticks)
+
+    was_there = folder.exists()
+    with StopRequest("finishing the tick") as stop, Progress("ticks", quiet=out.quiet) as progress:
+        try:
+            with writing(folder):
+                run = coord.simulate(
+                    scenario, ticks, seed, folder, planner=planner, sync=sync, should_stop=stop, on_tick=on_tick
+                )
+        except Exception as error:
+            if begun == 0:
+                remove_output(folder, was_there)
+            else:
+                out.note(f"{folder}: holds the run up to tick {begun - 1}; it verifies")
+            if exits.ending_of(error).code == exits.INPUT:
+                with reading(site):
+                    raise
+            raise
+    record = summary(run, scenario, folder, seed, planner)
+    out.result(record, described(record))
+    return exits.INTERRUPTED if run.interrupted else exits.YES
+
+
+def require_new_folder(folder: Path) -> None:
+    """Refuse an output that exists and is not an empty folder, or whose parent is missing: exit 2."""
+    hint = "choose another output with -o, or remove it"
+    if folder.is_dir():
+        if any(folder.iterdir()):
+            raise UsageProblem(folder, "expected a new or empty folder, got one that is not empty", hint)
+    elif folder.exists() or folder.is_symlink():
+        raise UsageProblem(folder, "expected a new or empty folder, got a file", hint)
+    elif not folder.parent.is_dir():
+        raise UsageProblem(folder, f"expected the folder {folder.parent} to exist", f"mkdir -p {folder.parent}")
+
+
+def remove_output(folder: Path, was_there: bool) -> None:
+    """Leave nothing of a run that never began: the folder is as it was before."""
+    if not folder.is_dir():
+        return
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+    if not was_there:
+        folder.rmdir()
+
+
+def summary(run: Any, scenario: Any, folder: Path, seed: int | None, planner: str | None) -> dict[str, object]:
+    """The result of a simulation as one record."""
+    setup = scenario.setup
+    return {
+        "run": folder,
+        "name": setup.name,
+        "seed": setup.seed if seed is None else seed,
+        "planner": setup.planner if planner is None else planner,
+        "agents": len(setup.agents),
+        "zones": len(setup.zones),
+        "ticks": run.ticks,
+        "frames": run.frames,
+        "served": run.served,
+        "health": run.health,
+        "interrupted": run.interrupted,
+        "size": run.size,
+        "root": run.root,
+    }
+
+
+def described(record: dict[str, object]) -> str:
+    """The same for people: one line a topic, the root last."""
+    root = record["root"]
+    assert isinstance(root, bytes)
+    cut = " (interrupted)" if record["interrupted"] else ""
+    health = str(getattr(record["health"], "name", record["health"])).lower()
+    rows = [
+        ("run", f"{record['run']}"),
+        ("site", f"{record['name']}, seed {record['seed']}, planner {record['planner']}"),
+        ("fleet", f"{record['agents']} agents, {record['zones']} zones"),
+        ("ticks", f"{record['ticks']}{cut}, {record['frames']} plans, {record['served']} services, health {health}"),
+        ("ledger", f"{record['size']} events"),
+        ("root", root.hex()),
+    ]
+    return table(rows)

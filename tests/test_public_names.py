@@ -1,0 +1,104 @@
+"""Every promised name can be imported from where it is promised."""
+
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+PACKAGES = ("tensor", "storage", "coord", "droveway")
+
+# What other people's code is written against, for the parts that exist so far: names are added here, never renamed.
+PROMISED = {
+    "tensor": "BudgetExceeded budget build_info digest random",
+    "tensor.random": "Key",
+    "tensor.elementary": "cos erf exp log pow sin sqrt tanh",
+    "tensor.reduction": "dot sum",
+    "tensor.product": "matmul",
+    "storage": "Event Ledger build_info verify_ledger",
+    "storage.canonical": "pack unpack",
+    "storage.errors": (
+        "CanonicalError EquivocationError EventTooLargeError ForkError IntegrityError LockedError NotALedgerError "
+        "ReadOnlyError RollbackError StorageError StorageFullError"
+    ),
+    "coord": (
+        # DESIGN: the contract of the four journeys
+        "AgentState DecisionFrame GaussianKernel Obstacle PlanConfig Scenario WorkZone audit build_info plan simulate "
+        # geometry, field, agents
+        "COORD_CELL_KEY_BYTES COORD_CELL_NEIGHBOR_COUNT COORD_UNREACHABLE_TRAVEL_TIME DECISION_FRAME_BYTES "
+        "AgentMode AgentReadiness agent_can_travel agent_memory_remaining_ticks agent_memory_valid agent_readiness "
+        "agent_stale_ticks distance distance_sq field_at field_raster gaussian_at "
+        # zones and candidates
+        "CandidateFacts ZoneReadiness candidate_facts candidate_status score_candidate travel_time zone_blocked "
+        "zone_idle_ticks zone_readiness "
+        # cells
+        "CoordCell cell_from_units coord_cell_equal coord_cell_neighbor decode_coord_cell_key encode_coord_cell_key "
+        "write_coord_cell_neighbors "
+        # planning
+        "Assignment AssignmentStats CoordHealth CoordStatus Planner assignment_conflict assignment_ok "
+        "assignment_rejected count_assignments_by_status empty_assignment_stats find_assignment_by_agent "
+        "find_assignment_by_zone plan_greedy plan_swap "
+        # frames and ledger
+        "DecisionLedger decision_frame_total_rows decision_ledger_rows_per_frame decision_ledger_tick_span "
+        "decision_ledger_total_rows"
+    ),
+    "coord.stl": "coordination_stl open_run",
+    "droveway": "__version__",
+}
+METHODS = {
+    ("storage", "Ledger"): "append append_many at close cursor get head open scan",
+    ("storage", "Event"): "decode encode",
+    ("tensor.random", "Key"): "normal permutation randint split uniform",
+    ("coord", "Scenario"): "load loads to_toml",
+    ("coord", "DecisionFrame"): "decode encode",
+}
+
+
+@pytest.mark.parametrize("module", PROMISED)
+def test_promised_names_are_there(module: str) -> None:
+    found = import_module(module)
+    missing = [name for name in PROMISED[module].split() if not hasattr(found, name)]
+    assert missing == []
+
+
+@pytest.mark.parametrize(("module", "kind"), METHODS)
+def test_promised_methods_are_there(module: str, kind: str) -> None:
+    found = getattr(import_module(module), kind)
+    assert [name for name in METHODS[module, kind].split() if not hasattr(found, name)] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_all_lists_only_what_can_be_imported_and_lists_it_once(package: str) -> None:
+    top = import_module(package)
+    names = [package, *(info.name for info in pkgutil.walk_packages(top.__path__, f"{package}."))]
+    for name in names:
+        if name.endswith("__main__"):
+            continue
+        module = import_module(name)
+        listed = list(getattr(module, "__all__", ()))
+        assert len(listed) == len(set(listed)), f"{name}.__all__ names something twice"
+        missing = [entry for entry in listed if not hasattr(module, entry)]
+        assert missing == [], f"{name}.__all__ promises {missing}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_lists_its_public_names(package: str) -> None:
+    listed = set(import_module(package).__all__)
+    assert listed
+    assert {name for name in PROMISED[package].split() if name != "random"} <= listed | {"__version__"}
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("tensor", {"numpy", "scipy", "rocksdict", "lmdb", "cryptography", "PIL"}),
+        ("storage", {"rocksdict", "lmdb", "cryptography", "scipy", "PIL"}),
+        ("coord", {"storage", "rocksdict", "lmdb", "cryptography", "scipy", "PIL"}),
+        ("droveway", {"numpy", "tensor", "storage", "coord", "click", "rich"}),
+    ],
+)
+def test_importing_a_package_loads_nothing_heavy(module: str, unwanted: set[str]) -> None:
+    code = f"import sys, {module}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) & unwanted == set()
