@@ -41,6 +41,7 @@ CODES: Final[dict[str, int]] = {
     "storage.errors.LockedError": USAGE,
     "storage.errors.ReadOnlyError": USAGE,
     "storage.errors.StorageError": INPUT,
+    "coord.errors.OutputError": USAGE,
     "coord.errors.CoordError": INPUT,
     "tensor.errors.BudgetExceeded": LIMIT,
     "tensor.errors.TensorError": INPUT,

@@ -1,0 +1,93 @@
+"""`droveway replay RUN`."""
+
+from pathlib import Path
+
+import click
+
+from droveway import exits
+from droveway.exits import InputProblem, UsageProblem, reading, writing
+from droveway.main import PATH
+from droveway.main import command as declare
+from droveway.output import Output, table
+
+
+@declare("replay")
+@click.argument("run", metavar="RUN", type=PATH)
+@click.option("--from", "start", metavar="T", type=click.IntRange(0), help="First tick; default: the run's.")
+@click.option("--to", "stop", metavar="T", type=click.IntRange(0), help="Last tick; default: the run's.")
+@click.option("--png", metavar="F", type=PATH, help="Draw paths and zones into this file.")
+def command(out: Output, run: Path, start: int | None, stop: int | None, png: Path | None) -> int:
+    """Say what happened in a run, from its ledger alone, and draw it with --png.
+
+    Nothing is planned again and nothing is proven: that is `droveway verify`.
+    """
+    if start is not None and stop is not None and start > stop:
+        raise UsageProblem(None, f"expected --from at or before --to, got {start} and {stop}")
+    if png is not None and not png.parent.is_dir():
+        raise UsageProblem(png, f"expected the folder {png.parent} to exist", f"mkdir -p {png.parent}")
+    from coord import CoordHealth
+    from coord.stl import open_run
+    from droveway.run_tracks import draw_tracks, read_tracks
+
+    with reading(run), open_run(run) as reader:
+        setup = reader.scenario
+        tracks = read_tracks(reader, start, stop, keep_points=png is not None)
+        size, root = reader.size, reader.root
+    if tracks.first is None:
+        wanted = f"from {start or 0}" + ("" if stop is None else f" to {stop}")
+        raise InputProblem(run, f"expected planned ticks {wanted}, found none", "droveway info shows the ticks of a run")
+    health = CoordHealth(tracks.health_worst).name.lower()
+    record: dict[str, object] = {
+        "run": run,
+        "name": setup.name,
+        "seed": setup.seed,
+        "planner": setup.planner,
+        "first_tick": tracks.first,
+        "last_tick": tracks.last,
+        "frames": tracks.frames,
+        "agents": len(tracks.agents),
+        "zones": len(tracks.zones),
+        "assigned_per_frame": tracks.assigned / tracks.frames,
+        "rejected_per_frame": tracks.rejected / tracks.frames,
+        "conflicts_per_frame": tracks.conflicts / tracks.frames,
+        "services": tracks.services,
+        "zones_served": int((tracks.served > 0).sum()),
+        "way_m": tracks.steps_m,
+        "health_worst": health,
+        "size": size,
+        "root": root,
+        "png": png,
+    }
+    if png is not None:
+        ticks = f"ticks {tracks.first} to {tracks.last}"
+        fleet = f"{len(tracks.agents)} agents · {len(tracks.zones)} zones · {tracks.services} services"
+        subtitle = f"{ticks} · {fleet} · planner {setup.planner} · seed {setup.seed}"
+        with writing(png):
+            draw_tracks(tracks, setup, subtitle, f"drawn from the ledger alone · root {root.hex()}", png)
+    out.result(record, described(record))
+    return exits.YES
+
+
+def described(record: dict[str, object]) -> str:
+    """The record for people."""
+    root = record["root"]
+    assert isinstance(root, bytes)
+    fleet = f"{record['agents']} agents, {record['zones']} zones"
+    means = (
+        f"{record['assigned_per_frame']:.1f} assigned, {record['rejected_per_frame']:.1f} rejected, "
+        f"{record['conflicts_per_frame']:.1f} in conflict"
+    )
+    rows = [
+        ("run", f"{record['run']}"),
+        ("site", f"{record['name']}, seed {record['seed']}, planner {record['planner']}"),
+        ("fleet", fleet),
+        ("ticks", f"{record['first_tick']} to {record['last_tick']}, {record['frames']} plans"),
+        ("a plan", f"{means}; worst health {record['health_worst']}"),
+        ("zones", f"{record['services']} services at {record['zones_served']} zones"),
+        ("way", f"{record['way_m']:.0f} m, all agents together"),
+        ("ledger", f"{record['size']} events"),
+        ("root", root.hex()),
+    ]
+    if record["png"] is not None:
+        rows.append(("picture", f"{record['png']}"))
+    return table(rows)

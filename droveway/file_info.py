@@ -1,0 +1,116 @@
+"""What a file or folder that droveway knows holds, as one record of plain values."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from droveway.exits import InputProblem, reading
+
+Record = dict[str, object]
+
+
+def describe(path: Path) -> Record:
+    """The record of a run, a site, a map or a scenario; its first key is `kind`.
+
+    A folder is a run; a file is told by its ending. Raises InputProblem for anything else.
+    """
+    if path.is_dir():
+        with reading(path):
+            return run_record(path)
+    with reading(path), path.open("rb"):
+        pass
+    maker = MAKERS.get(path.suffix.lower())
+    if maker is None:
+        known = ", ".join(MAKERS)
+        raise InputProblem(path, f"expected a run's folder or a file that ends in {known}, got '{path.suffix}'")
+    with reading(path):
+        return maker(path)
+
+
+def run_record(path: Path) -> Record:
+    """A run: read-only, nothing is verified."""
+    from coord.stl import open_run
+
+    with open_run(path) as reader:
+        setup = reader.scenario
+        first = last = None
+        frames = 0
+        for view in reader.frames():
+            first = view.frame.tick if first is None else first
+            last = view.frame.tick
+            frames += 1
+        return {
+            "kind": "run",
+            "path": path,
+            **_setup_record(setup),
+            "first_tick": first,
+            "last_tick": last,
+            "frames": frames,
+            "size": reader.size,
+            "root": reader.root,
+        }
+
+
+def site_record(path: Path) -> Record:
+    """A SITE.toml with its map, as a run would start from it."""
+    from coord import Scenario
+
+    setup = Scenario.load(path).setup
+    return {"kind": "site", "path": path, **_setup_record(setup), "every_ticks": setup.every_ticks}
+
+
+def _setup_record(setup: Any) -> Record:
+    grid = setup.grid
+    return {
+        "name": setup.name,
+        "seed": setup.seed,
+        "planner": setup.planner,
+        "motion": setup.motion.model,
+        "tick_ns": setup.tick_ns,
+        "origin": setup.origin,
+        "agents": len(setup.agents),
+        "zones": len(setup.zones),
+        "obstacles": len(setup.obstacles),
+        "kernels": len(setup.kernels),
+        "grid": None if grid is None else {"width": grid.width, "height": grid.height, "cell_m": float(grid.cell_m)},
+    }
+
+
+def map_record(path: Path) -> Record:
+    """A MovingAI map: size, free cells, and its 4-connected components."""
+    import numpy as np
+
+    from coord.movingai import read_map
+
+    grid = read_map(path)
+    labels = grid.component[~grid.blocked]
+    sizes = np.unique(labels, return_counts=True)[1]
+    return {
+        "kind": "map",
+        "path": path,
+        "width": grid.width,
+        "height": grid.height,
+        "free": int((~grid.blocked).sum()),
+        "blocked": int(grid.blocked.sum()),
+        "components": len(sizes),
+        "largest_component": int(sizes.max()) if len(sizes) else 0,
+    }
+
+
+def scen_record(path: Path) -> Record:
+    """A MovingAI scenario: number of trips, the map it names and its size."""
+    from coord.movingai import read_scen
+
+    trips = read_scen(path)
+    first = trips[0] if trips else None
+    return {
+        "kind": "scen",
+        "path": path,
+        "trips": len(trips),
+        "map": None if first is None else first.map_name,
+        "width": None if first is None else first.width,
+        "height": None if first is None else first.height,
+    }
+
+
+MAKERS: Final[dict[str, Callable[[Path], Record]]] = {".toml": site_record, ".map": map_record, ".scen": scen_record}

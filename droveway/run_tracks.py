@@ -1,0 +1,133 @@
+"""What a run's ledger says about the ways of agents and the service of zones, between two ticks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coord.setup import Setup
+    from coord.stl import RunReader
+
+
+@dataclass
+class Tracks:
+    """Planned ticks `first` to `last`: counters of the frames, position of each agent at each, services by zone."""
+
+    first: int | None = None
+    last: int | None = None
+    frames: int = 0
+    assigned: int = 0
+    rejected: int = 0
+    conflicts: int = 0
+    health_worst: int = 0
+    agents: list[int] = field(default_factory=list)
+    points: list[Any] = field(default_factory=list)  # one f32[agents, 2] a planned tick, metres
+    zones: Any = None  # records of the last planned tick
+    served: Any = None  # i64[zones]
+    steps_m: float = 0.0  # the way of all agents together, metres
+
+    @property
+    def services(self) -> int:
+        """Services completed between the ticks."""
+        return 0 if self.served is None else int(self.served.sum())
+
+
+def read_tracks(reader: "RunReader", start: int | None, stop: int | None, *, keep_points: bool) -> Tracks:
+    """Walk the planned ticks from `start` to `stop`, both included, in one pass."""
+    import numpy as np
+
+    tracks = Tracks()
+    before: Any = None
+    served_before: Any = None
+    for view in reader.frames():
+        tick = view.frame.tick
+        if start is not None and tick < start:
+            continue
+        if stop is not None and tick > stop:
+            break
+        agents, zones = view.inputs.agents, view.inputs.zones
+        place = np.stack([agents["x"], agents["y"]], axis=1)
+        if tracks.first is None:
+            tracks.first = tick
+            tracks.served = np.zeros(len(zones), np.int64)
+        elif len(place) == len(before):
+            tracks.steps_m += float(np.hypot(*(place - before).T.astype(np.float64)).sum())
+        if served_before is not None and len(served_before) == len(zones):
+            tracks.served += served_before != zones["last_served_tick"]
+        before, served_before = place, zones["last_served_tick"].copy()
+        tracks.last = tick
+        tracks.frames += 1
+        tracks.assigned += view.frame.assigned
+        tracks.rejected += view.frame.rejected
+        tracks.conflicts += view.frame.conflicts
+        tracks.health_worst = max(tracks.health_worst, view.frame.health)
+        if keep_points:
+            tracks.points.append(place)
+        tracks.agents = agents["id"].tolist()
+        tracks.zones = zones.copy()
+    return tracks
+
+
+def draw_tracks(tracks: Tracks, setup: "Setup", subtitle: str, footnote: str, path: Path) -> None:
+    """The picture of `tracks` as a PNG."""
+    import numpy as np
+
+    from droveway.paths_picture import Bounds, PathsPicture, ZoneMark
+
+    picture = PathsPicture(Bounds(*_bounds(tracks, setup)), setup.name, subtitle, footnote)
+    picture.walls(_blocked_boxes(setup.grid) if setup.grid is not None else ())
+    for obstacle in setup.obstacles:
+        _draw_obstacle(picture, obstacle, setup)
+    shift = 0.0 if setup.grid is None else 0.28 * float(setup.grid.cell_m)
+    points = np.stack(tracks.points, axis=1) if tracks.points else np.zeros((0, 0, 2), np.float32)
+    for number, way in enumerate(points):
+        turns = np.ones(len(way), bool)
+        turns[1:] = (way[1:] != way[:-1]).any(axis=1)
+        picture.path(number, [(float(x), float(y)) for x, y in way[turns]], shift)
+    marks = [
+        ZoneMark(float(zone["x"]), float(zone["y"]), max(float(zone["radius"]), 0.3), int(count))
+        for zone, count in zip(tracks.zones, tracks.served, strict=True)
+    ]
+    picture.zones(marks)
+    picture.save(path)
+
+
+def _bounds(tracks: Tracks, setup: "Setup") -> tuple[float, float, float, float]:
+    grid = setup.grid
+    if grid is not None:
+        x0, y0, cell = float(grid.x0), float(grid.y0), float(grid.cell_m)
+        return x0, y0, x0 + grid.width * cell, y0 + grid.height * cell
+    import numpy as np
+
+    places = [*tracks.points, np.stack([tracks.zones["x"], tracks.zones["y"]], axis=1)]
+    every = np.concatenate(places)
+    if not len(every):
+        return 0.0, 0.0, 1.0, 1.0
+    (x0, y0), (x1, y1) = every.min(axis=0).tolist(), every.max(axis=0).tolist()
+    room = 0.04 * max(x1 - x0, y1 - y0, 1.0)
+    return x0 - room, y0 - room, x1 + room, y1 + room
+
+
+def _blocked_boxes(grid: Any) -> Iterator[tuple[float, float, float, float]]:
+    """Blocked cells as one box a run of a row."""
+    import numpy as np
+
+    cell, x0, y0 = float(grid.cell_m), float(grid.x0), float(grid.y0)
+    for row in range(grid.height):
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], grid.blocked[row], [False]]).astype(np.int8)))
+        for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            yield x0 + first * cell, y0 + row * cell, x0 + end * cell, y0 + (row + 1) * cell
+
+
+def _draw_obstacle(picture: Any, obstacle: Any, setup: "Setup") -> None:
+    x, y, radius = float(obstacle["x"]), float(obstacle["y"]), float(obstacle["radius"])
+    if obstacle["kind"] == 0:
+        picture.disc(x, y, radius)
+    elif obstacle["kind"] == 2:
+        half_y = float(obstacle["half_y"])
+        picture.walls([(x - radius, y - half_y, x + radius, y + half_y)])
+    elif setup.rings is not None:
+        entry = setup.rings.table[int(obstacle["ring"])]
+        first, count = int(entry["first"]), int(entry["count"])
+        picture.polygon([(float(px), float(py)) for px, py in setup.rings.points[first : first + count]])
