@@ -4,7 +4,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -100,7 +100,7 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def table(rows: list[tuple[str, ...]], indent: str = "") -> str:
+def table(rows: Sequence[tuple[str, ...]], indent: str = "") -> str:
     """Rows as columns of equal width, two spaces apart.
 
     >>> print(table([("root", "ab"), ("frames", "20")]))

@@ -52,7 +52,7 @@ def _event_difference(rank: int, event: "Event", other: "Event", left: "RunReade
     if event.tick != other.tick:
         return found("tick", event.tick, other.tick)
     if event.effect != other.effect:
-        for field, expected, got, row in _effect_differences(event, other, left, right):
+        for field, expected, got, row in _effect_differences(rank, event, other, left, right):
             return found(field, expected, got, row)
     for field in ("producer", "sequence", "schema", "parents", "wall_ns"):
         if getattr(event, field) != getattr(other, field):
@@ -63,7 +63,9 @@ def _event_difference(rank: int, event: "Event", other: "Event", left: "RunReade
 Parted = tuple[str, object, object, str | None]
 
 
-def _effect_differences(event: "Event", other: "Event", left: "RunReader", right: "RunReader") -> Iterator[Parted]:
+def _effect_differences(
+    rank: int, event: "Event", other: "Event", left: "RunReader", right: "RunReader"
+) -> Iterator[Parted]:
     from coord import stl
 
     if event.kind == stl.SCENARIO:
@@ -71,7 +73,7 @@ def _effect_differences(event: "Event", other: "Event", left: "RunReader", right
     elif event.kind == stl.INPUTS:
         yield from _input_differences(left.state_at(event.tick).inputs, right.state_at(event.tick).inputs)
     elif event.kind == stl.FRAME:
-        yield from _frame_differences(event.effect, other.effect)
+        yield from _frame_differences(event.effect, other.effect, (rank, 0, event.tick))
 
 
 def _map_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], prefix: str) -> Iterator[Parted]:
@@ -87,40 +89,23 @@ def _map_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any], prefix:
 
 
 def _input_differences(ours: Any, theirs: Any) -> Iterator[Parted]:
-    for table in ("agents", "zones", "obstacles", "kernels"):
-        one, two = ours.array(table), theirs.array(table)
-        if one["id"].tolist() != two["id"].tolist():
-            yield f"{table}: ids", len(one), len(two), None
-            continue
-        for i in range(len(one)):
-            if one[i].tobytes() != two[i].tobytes():
-                yield from _record_differences(one[i], two[i], f"{table[:-1]} {one[i]['id']}")
-    for field in ("config", "rings", "grid"):
-        if getattr(ours, field) != getattr(theirs, field):
-            yield field, getattr(ours, field), getattr(theirs, field), None
+    from coord.inputs import differences
+
+    for table, identity, field, one, two in differences(ours, theirs):
+        row = None if identity is None else f"{table[:-1]} {identity}"
+        yield field if row else f"{table} {field}", one, two, row
 
 
-def _frame_differences(effect: bytes, other: bytes) -> Iterator[Parted]:
+def _frame_differences(effect: bytes, other: bytes, place: tuple[int, int, int]) -> Iterator[Parted]:
+    import numpy as np
+
+    from coord.divergence import FRAME_DTYPE, compare_frames, compare_rows
     from coord.frame import decode_frame_event
 
-    (frame, rows), (frame_two, rows_two) = decode_frame_event(effect), decode_frame_event(other)
-    for one, two in zip(rows, rows_two, strict=False):
-        if one.tobytes() != two.tobytes():
-            yield from _record_differences(one, two, f"agent {one['agent']}")
-    if len(rows) != len(rows_two):
-        yield "rows", len(rows), len(rows_two), None
-    from dataclasses import fields
-
-    for field in fields(frame):
-        one, two = getattr(frame, field.name), getattr(frame_two, field.name)
-        if one != two:
-            yield field.name, one, two, None
-
-
-def _record_differences(one: Any, two: Any, row: str) -> Iterator[Parted]:
-    for field in one.dtype.names:
-        if one[field].tobytes() != two[field].tobytes():
-            yield field, one[field].item(), two[field].item(), row
+    (_, rows), (_, rows_two) = decode_frame_event(effect), decode_frame_event(other)
+    frames = [np.frombuffer(data[: FRAME_DTYPE.itemsize], FRAME_DTYPE)[0] for data in (effect, other)]
+    for found in (*compare_rows(place, rows, rows_two), *compare_frames(place, *frames)):
+        yield found.field, found.expected, found.got, None if found.agent is None else f"agent {found.agent}"
 
 
 def _shown(value: object) -> str:

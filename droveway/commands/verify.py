@@ -1,0 +1,112 @@
+"""`droveway verify RUN`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from droveway import exits
+from droveway.exits import InputProblem, UsageProblem, reading
+from droveway.main import PATH
+from droveway.main import command as declare
+from droveway.output import Output
+from droveway.progress import Progress
+
+SHOWN_MAX = 10
+
+
+@declare("verify")
+@click.argument("run", metavar="RUN", type=PATH)
+@click.option("--resimulate", is_flag=True, help="Also make every input again, from scenario and seed.")
+@click.option("--no-replan", is_flag=True, help="Check the ledger and the frames, but make no decision again.")
+@click.option(
+    "--expect",
+    metavar="CHECKPOINT",
+    help="What the ledger must contain: a checkpoint file kept elsewhere, or SIZE:ROOT as simulate printed them.",
+)
+def command(out: Output, run: Path, resimulate: bool, no_replan: bool, expect: str | None) -> int:
+    """Check a run: its ledger byte by byte, then every decision, made again from the stored inputs and compared.
+
+    Exit 0 when all is the same, 1 for any damage, gap, rollback or divergence, 3 only where RUN is no ledger or can't be
+    opened at all. Whoever owns RUN can rewrite it consistently: only --expect, with a checkpoint kept elsewhere, shows
+    that.
+    """
+    if resimulate and no_replan:
+        raise UsageProblem(None, "expected --resimulate or --no-replan, got both", "--resimulate plans everything again")
+    from coord import audit
+
+    wanted = None if expect is None else checkpoint(expect)
+    with Progress("events", quiet=out.quiet) as progress, reading(run):
+        report = audit(
+            run, replan=not no_replan, resimulate=resimulate, expect=wanted, progress=progress.update
+        )
+    tell(out, run, report)
+    return exits.YES if report.ok else exits.NO
+
+
+def checkpoint(text: str) -> tuple[int, bytes]:
+    """SIZE:ROOT, or the size and root of a checkpoint file."""
+    from coord.audit import parse_checkpoint
+
+    size, colon, root = text.partition(":")
+    if colon and size.isdigit():
+        try:
+            return parse_checkpoint((int(size), root))
+        except ValueError as error:
+            raise UsageProblem(None, f"--expect: {error}", "SIZE:ROOT with the 64 digits that simulate printed") from None
+    path = Path(text)
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        return parse_checkpoint(content.decode("utf-8"))
+    except ValueError as error:
+        raise InputProblem(path, str(error)) from None
+
+
+def tell(out: Output, run: Path, report: Any) -> None:
+    """The findings in the order of the ledger, then the answer."""
+    shown = SHOWN_MAX if not out.as_json else None
+    for problem in report.problems[:shown]:
+        record = {"type": "problem", "rank": problem.rank, "where": problem.where}
+        record |= {"expected": problem.expected, "got": problem.got, "text": problem.text}
+        out.result(record, problem.text)
+    for divergence in report.first_divergences[:shown]:
+        out.result({"type": "divergence", **divergence._asdict()}, str(divergence))
+    hidden = report.problem_count + report.divergences
+    if not out.as_json:
+        hidden -= len(report.problems[:shown]) + len(report.first_divergences[:shown])
+        if hidden:
+            out.text(f"and {hidden} more")
+    record = {
+        "type": "answer",
+        "run": run,
+        "ok": report.ok,
+        "name": report.name,
+        "size": report.size,
+        "root": report.root,
+        "frames": report.frames,
+        "planned": report.planned,
+        "resimulated": report.resimulated,
+        "divergences": report.divergences,
+        "frames_diverged": report.frames_diverged,
+        "problems": report.problem_count,
+    }
+    out.result(record, answer(report))
+
+
+def answer(report: Any) -> str:
+    """One line: verified or not, and how much was done."""
+    root = "none" if report.root is None else report.root.hex()
+    done = f"{report.size} events, {report.frames} decisions"
+    if report.planned:
+        done += f", {report.planned} made again"
+    if report.resimulated:
+        done += f", {report.resimulated} with all their inputs"
+    if report.ok:
+        return f"verified: {done}\nroot  {root}"
+    wrong = []
+    if report.divergences:
+        wrong.append(f"{report.divergences} fields of {report.frames_diverged} decisions diverge")
+    if report.problem_count:
+        wrong.append("1 problem" if report.problem_count == 1 else f"{report.problem_count} problems")
+    return f"NOT VERIFIED: {', '.join(wrong)} in {done}\nroot  {root}"
