@@ -42,6 +42,7 @@ CODES: Final[dict[str, int]] = {
     "storage.errors.ReadOnlyError": USAGE,
     "storage.errors.StorageError": INPUT,
     "coord.errors.OutputError": USAGE,
+    "coord.explain.UnknownIdError": USAGE,
     "coord.errors.CoordError": INPUT,
     "tensor.errors.BudgetExceeded": LIMIT,
     "tensor.errors.TensorError": INPUT,

@@ -1,0 +1,74 @@
+"""`droveway explain RUN --tick T (--agent ID | --zone ID)`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from droveway import exits
+from droveway.exits import UsageProblem, reading
+from droveway.main import PATH
+from droveway.main import command as declare
+from droveway.output import Output
+
+SHOWN = 8
+
+
+@declare("explain")
+@click.argument("run", metavar="RUN", type=PATH)
+@click.option("--tick", metavar="T", type=click.IntRange(0), required=True)
+@click.option("--agent", metavar="ID", type=click.IntRange(0), help="Why this agent has its zone, or none.")
+@click.option("--zone", metavar="ID", type=click.IntRange(0), help="Why this zone went to its agent, or to nobody.")
+@click.option("--all", "show_all", is_flag=True, help=f"All options, not the {SHOWN} best.")
+def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | None, show_all: bool) -> int:
+    """Explain one decision of a run: every term of every score, the failing test, who won, what would have to change.
+
+    With --agent and --zone: that one pair. The decision is the last one made at or before T.
+    """
+    if agent is None and zone is None:
+        raise UsageProblem(None, "expected --agent ID or --zone ID, got neither", "droveway explain --help")
+    from coord.stl import open_run
+
+    with reading(run), open_run(run) as reader:
+        every = reader.scenario.every_ticks
+        view = reader.state_at(tick)
+        if view.frame.tick + every <= tick:
+            raise UsageProblem(run, f"expected a tick of the run, got --tick {tick}", f"its last plan is of {view.frame.tick}")
+        told = explained(view, agent, zone)
+    if view.frame.tick != tick:
+        out.note(f"tick {tick} was not planned: this is the decision of tick {view.frame.tick}")
+    from droveway.explanation_text import explanation_text
+
+    record = {"frame_id": view.frame.frame_id, "rank": view.rank, **told.to_dict()}
+    out.result(record, explanation_text(told, len(told.options) if show_all else SHOWN))
+    return exits.YES
+
+
+def explained(view: Any, agent: int | None, zone: int | None) -> Any:
+    """The explanation of one stored decision, from its stored inputs and rows."""
+    import numpy as np
+
+    from coord.explain import explain
+    from coord.grid import Grid
+    from coord.records import RING_DTYPE, PlanConfig
+    from coord.rings import Rings
+
+    now = view.inputs
+    cut = now.ring_count * RING_DTYPE.itemsize
+    rings = None
+    if now.ring_count:
+        points = np.frombuffer(now.rings[cut:], "<f4").reshape(-1, 2)
+        rings = Rings(np.frombuffer(now.rings[:cut], RING_DTYPE), points)
+    return explain(
+        now.agents,
+        now.zones,
+        now.obstacles,
+        now.kernels,
+        PlanConfig.decode(now.config),
+        now_tick=view.frame.tick,
+        rings=rings,
+        grid=Grid.decode(now.grid) if now.grid else None,
+        agent=agent,
+        zone=zone,
+        rows=view.rows,
+    )
