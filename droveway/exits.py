@@ -98,7 +98,8 @@ def ending_of(error: BaseException) -> Ending:
     for kind in type(error).__mro__:
         code = CODES.get(f"{kind.__module__}.{kind.__qualname__}")
         if code is not None:
-            return Ending(code, _with_path(error), hint)
+            full = isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
+            return Ending(LIMIT if full else code, _with_path(error), hint)
     if isinstance(error, ImportError):
         return _ending_of_import(error)
     if isinstance(error, OSError):

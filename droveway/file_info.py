@@ -53,7 +53,7 @@ def run_record(path: Path) -> Record:
 
 def site_record(path: Path) -> Record:
     """A SITE.toml with its map, as a run would start from it."""
-    from coord import Scenario
+    from coord.scenario import Scenario
 
     setup = Scenario.load(path).setup
     return {"kind": "site", "path": path, **_setup_record(setup), "every_ticks": setup.every_ticks}

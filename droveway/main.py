@@ -18,6 +18,13 @@ from droveway.output import Output, silence_stdout
 
 # Module in droveway/commands and one line for --help. "import" is a word of Python, hence the underscore.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "simulate": ("simulate", "Run a fleet over a site, tick by tick, and keep every decision in a ledger."),
+    "verify": ("verify", "Check a run's ledger and make all its decisions again; exit 1 unless they are the same."),
+    "replay": ("replay", "Summarise a run from its ledger alone; draw its paths and zones."),
+    "explain": ("explain", "Say why an agent got its zone at a tick, and what would have to change."),
+    "diff": ("diff", "Find the first event, agent and field in which two runs differ."),
+    "import": ("import_", "Turn a MovingAI map or scenario into a SITE.toml."),
+    "info": ("info", "Say what a run, a site, a map or a scenario file holds."),
     "doctor": ("doctor", "Check this installation: build, files, kernels, dependencies, disk."),
     "completion": ("completion", "Print the completion script of a shell."),
 }

@@ -25,7 +25,7 @@ def command(out: Output, run: Path, start: int | None, stop: int | None, png: Pa
         raise UsageProblem(None, f"expected --from at or before --to, got {start} and {stop}")
     if png is not None and not png.parent.is_dir():
         raise UsageProblem(png, f"expected the folder {png.parent} to exist", f"mkdir -p {png.parent}")
-    from coord import CoordHealth
+    from coord.health import CoordHealth
     from coord.stl import open_run
     from droveway.run_tracks import draw_tracks, read_tracks
 

@@ -38,10 +38,11 @@ def command(
     SIGINT and SIGTERM end the run after the tick at hand: the ledger is whole and verifies, the exit code is 130.
     """
     require_new_folder(folder)
-    import coord
+    from coord.scenario import Scenario
+    from coord.simulate import simulate
 
     with reading(site):
-        scenario = coord.Scenario.load(site)
+        scenario = Scenario.load(site)
     begun = 0
 
     def on_tick(done: int, *_: object) -> None:
@@ -53,7 +54,7 @@ def command(
     with StopRequest("finishing the tick") as stop, Progress("ticks", quiet=out.quiet) as progress:
         try:
             with writing(folder):
-                run = coord.simulate(
+                run = simulate(
                     scenario, ticks, seed, folder, planner=planner, sync=sync, should_stop=stop, on_tick=on_tick
                 )
         except Exception as error:

@@ -33,7 +33,7 @@ def command(out: Output, run: Path, resimulate: bool, no_replan: bool, expect: s
     """
     if resimulate and no_replan:
         raise UsageProblem(None, "expected --resimulate or --no-replan, got both", "--resimulate plans everything again")
-    from coord import audit
+    from coord.audit import audit
 
     wanted = None if expect is None else checkpoint(expect)
     with Progress("events", quiet=out.quiet) as progress, reading(run):
