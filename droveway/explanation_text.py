@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 SCORE_UNIT: Final = 65536
 UNREACHABLE: Final = 0xFFFFFFFF
+WORKING: Final = 2
 TERMS: Final = ("priority", "idle", "cover", "avoid", "travel", "switch")
 
 
@@ -34,11 +35,17 @@ def _head(told: "Explanation") -> str:
         place = f"tick {told.now_tick}: agent {told.agent} ({told.readiness})"
         if row is None:
             return f"{place} has no row in this plan"
+        if row.mode == WORKING:
+            return f"{place} is at work in zone {row.zone} and keeps it"
         if row.status == 0:
             return f"{place} has zone {row.zone}, score {row.score}, {row.travel} ticks away"
         return f"{place} has no zone: {row.status.name.lower()}"
     place = f"tick {told.now_tick}: zone {told.zone} ({told.readiness})"
-    return f"{place} went to nobody" if row is None else f"{place} went to agent {row.agent}, score {row.score}"
+    if row is None:
+        return f"{place} went to nobody"
+    if row.mode == WORKING:
+        return f"{place} is being served by agent {row.agent}"
+    return f"{place} went to agent {row.agent}, score {row.score}"
 
 
 def _row(option: "Option", other: str, told: "Explanation") -> tuple[str, ...]:
