@@ -95,11 +95,10 @@ def ending_of(error: BaseException) -> Ending:
     5
     """
     hint = str(getattr(error, "hint", "") or "")
-    for kind in type(error).__mro__:
-        code = CODES.get(f"{kind.__module__}.{kind.__qualname__}")
-        if code is not None:
-            full = isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
-            return Ending(LIMIT if full else code, _with_path(error), hint)
+    code = listed_code(error)
+    if code is not None:
+        full = isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
+        return Ending(LIMIT if full else code, _with_path(error), hint)
     if isinstance(error, ImportError):
         return _ending_of_import(error)
     if isinstance(error, OSError):
@@ -109,6 +108,19 @@ def ending_of(error: BaseException) -> Ending:
         f"droveway has a bug: {type(error).__name__}: {error}; please report it with the command that led here",
         "run the same command with --debug to see the traceback",
     )
+
+
+def listed_code(error: BaseException) -> int | None:
+    """The code of the error's class, or of its nearest base, in CODES; None where there is none.
+
+    >>> listed_code(MemoryError()), listed_code(ValueError())
+    (4, None)
+    """
+    for kind in type(error).__mro__:
+        code = CODES.get(f"{kind.__module__}.{kind.__qualname__}")
+        if code is not None:
+            return code
+    return None
 
 
 def _with_path(error: BaseException) -> str:
@@ -140,7 +152,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if ending_of(error).code == LIMIT:
+        if listed_code(error) is not None or error.errno in FULL:
             raise
         text = (error.strerror or str(error)).lower()
         raise InputProblem(error.filename or path, f"expected to read it, got: {text}") from error
@@ -156,6 +168,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if listed_code(error) is not None:
+            raise
         text = (error.strerror or str(error)).lower()
         if error.errno in FULL:
             raise LimitProblem(path, f"expected room to write, got: {text}", "free some space") from error

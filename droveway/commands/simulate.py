@@ -62,13 +62,25 @@ def command(
                 remove_output(folder, was_there)
             else:
                 out.note(f"{folder}: holds the run up to tick {begun - 1}; it verifies")
-            if exits.ending_of(error).code == exits.INPUT:
-                with reading(site):
-                    raise
-            raise
+            told = _told(error, site, folder)
+            if told is error:
+                raise
+            raise told from error
     record = summary(run, scenario, folder, seed, planner)
     out.result(record, described(record))
     return exits.INTERRUPTED if run.interrupted else exits.YES
+
+
+def _told(error: Exception, site: Path, folder: Path) -> Exception:
+    """The same trouble with the file it is about: bad input is the site's, what storage refuses is the folder's."""
+    ending = exits.ending_of(error)
+    if ending.code != exits.INPUT:
+        return error
+    if type(error).__module__.startswith("storage."):
+        text = ending.message.removeprefix(f"{folder}: ")
+        return UsageProblem(folder, f"expected to write a ledger, got: {text}", "choose another output with -o")
+    text = ending.message
+    return exits.InputProblem(None, text) if text.startswith(str(site)) else exits.InputProblem(site, text)
 
 
 def require_new_folder(folder: Path) -> None:
@@ -108,7 +120,9 @@ def summary(run: Any, scenario: Any, folder: Path, seed: int | None, planner: st
         "zones": len(setup.zones),
         "ticks": run.ticks,
         "frames": run.frames,
+        "assigned_of_ready": run.assigned_of_ready,
         "served": run.served,
+        "zones_served": run.zones_served,
         "health": run.health,
         "interrupted": run.interrupted,
         "size": run.size,
@@ -121,12 +135,14 @@ def described(record: dict[str, object]) -> str:
     root = record["root"]
     assert isinstance(root, bytes)
     cut = " (interrupted)" if record["interrupted"] else ""
+    share = record["assigned_of_ready"]
     health = str(getattr(record["health"], "name", record["health"])).lower()
     rows = [
         ("run", f"{record['run']}"),
         ("site", f"{record['name']}, seed {record['seed']}, planner {record['planner']}"),
         ("fleet", f"{record['agents']} agents, {record['zones']} zones"),
-        ("ticks", f"{record['ticks']}{cut}, {record['frames']} plans, {record['served']} services, health {health}"),
+        ("ticks", f"{record['ticks']}{cut}, {record['frames']} plans, worst health {health}"),
+        ("work", f"{record['served']} services at {record['zones_served']} zones, {share:.1%} of ready agents assigned"),
         ("ledger", f"{record['size']} events"),
         ("root", root.hex()),
     ]

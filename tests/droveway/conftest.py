@@ -13,9 +13,7 @@ import pytest
 
 from droveway.main import run
 
-ROOT = Path(__file__).parents[2]
-YARD = ROOT / "examples" / "sites" / "yard.toml"
-TICKS = 30
+YARD = Path(__file__).parents[2] / "examples" / "sites" / "yard.toml"
 
 
 @dataclass(frozen=True)
@@ -36,11 +34,14 @@ class Told:
         return only
 
 
-Ask = Callable[..., Told]
+@pytest.fixture(scope="session")
+def yard() -> Path:
+    """The site that the README runs."""
+    return YARD
 
 
 @pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
     """Run a command line in this process."""
 
     def asked(*arguments: object) -> Told:
@@ -53,7 +54,7 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
 
 
 @pytest.fixture(scope="session")
-def ask_process() -> Ask:
+def ask_process() -> Callable[..., Told]:
     """Run a command line in a process of its own, away from the source folder."""
 
     def asked(*arguments: object, **environment: str) -> Told:
@@ -73,9 +74,9 @@ def ask_process() -> Ask:
 
 @pytest.fixture(scope="session")
 def yard_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the yard, for tests that only read it."""
+    """A run of the yard, 30 ticks, for tests that only read it."""
     folder = tmp_path_factory.mktemp("yard") / "run"
-    assert run(["simulate", str(YARD), "-o", str(folder), "--ticks", str(TICKS), "--quiet"]) == 0
+    assert run(["simulate", str(YARD), "-o", str(folder), "--ticks", "30", "--quiet"]) == 0
     return folder
 
 
