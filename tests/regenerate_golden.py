@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -28,8 +29,23 @@ def selftest() -> dict[str, str]:
     return found
 
 
+def examples() -> dict[str, str]:
+    """Root of each site in examples/sites after 200 ticks: what `droveway simulate` prints, and the README."""
+    from coord.scenario import Scenario
+    from coord.simulate import simulate
+
+    found: dict[str, str] = {}
+    for site in sorted((GOLDEN.parents[1] / "examples" / "sites").glob("*.toml")):
+        with tempfile.TemporaryDirectory() as folder:
+            root = simulate(Scenario.load(site), 200, ledger=Path(folder) / "run", sync="os").root
+        assert root is not None
+        found[site.stem] = root.hex()
+    return found
+
+
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "selftest": selftest,
+    "examples": examples,
 }
 
 
