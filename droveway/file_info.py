@@ -5,18 +5,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from droveway.exits import InputProblem, reading
+from droveway.output import Output
+from droveway.reading_run import opened_run
 
 Record = dict[str, object]
 
 
-def describe(path: Path) -> Record:
+def describe(out: Output, path: Path) -> Record:
     """The record of a run, a site, a map or a scenario; its first key is `kind`.
 
     A folder is a run; a file is told by its ending. Raises InputProblem for anything else.
     """
     if path.is_dir():
-        with reading(path):
-            return run_record(path)
+        return run_record(out, path)
     with reading(path), path.open("rb"):
         pass
     maker = MAKERS.get(path.suffix.lower())
@@ -27,11 +28,9 @@ def describe(path: Path) -> Record:
         return maker(path)
 
 
-def run_record(path: Path) -> Record:
+def run_record(out: Output, path: Path) -> Record:
     """A run: read-only, nothing is verified."""
-    from coord.stl import open_run
-
-    with open_run(path) as reader:
+    with opened_run(out, path) as reader:
         setup = reader.scenario
         first = last = None
         frames = 0

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from droveway import exits
-from droveway.exits import reading
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output
@@ -20,16 +19,12 @@ def command(out: Output, left: Path, right: Path) -> int:
 
     Exit 0 when the runs hold the same events, 1 when they differ. Reads only.
     """
-    from coord.stl import open_run
+    from droveway.reading_run import opened_run
     from droveway.run_difference import first_difference
 
     with ExitStack() as stack:
-        readers = []
-        for path in (left, right):
-            with reading(path):
-                readers.append(stack.enter_context(open_run(path)))
-        with reading(left):
-            found = first_difference(*readers)
+        readers = [stack.enter_context(opened_run(out, path)) for path in (left, right)]
+        found = first_difference(*readers)
         sizes = [reader.size for reader in readers]
         root = readers[0].root
     if found is None:

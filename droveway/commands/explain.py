@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from droveway import exits
-from droveway.exits import UsageProblem, reading
+from droveway.exits import UsageProblem
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output
@@ -27,9 +27,9 @@ def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | No
     """
     if agent is None and zone is None:
         raise UsageProblem(None, "expected --agent ID or --zone ID, got neither", "droveway explain --help")
-    from coord.stl import open_run
+    from droveway.reading_run import opened_run
 
-    with reading(run), open_run(run) as reader:
+    with opened_run(out, run) as reader:
         every = reader.scenario.every_ticks
         view = reader.state_at(tick)
         if view.frame.tick + every <= tick:

@@ -16,7 +16,7 @@ def command(out: Output, file: Path) -> int:
     """Say what a run, a SITE.toml, a .map or a .scen file holds. Reads only, proves nothing."""
     from droveway.file_info import describe
 
-    record = describe(file)
+    record = describe(out, file)
     out.result(record, table([(key.replace("_", " "), _shown(value)) for key, value in record.items()]))
     return exits.YES
 

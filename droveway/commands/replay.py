@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from droveway import exits
-from droveway.exits import InputProblem, UsageProblem, reading, writing
+from droveway.exits import InputProblem, UsageProblem, writing
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -26,10 +26,10 @@ def command(out: Output, run: Path, start: int | None, stop: int | None, png: Pa
     if png is not None and not png.parent.is_dir():
         raise UsageProblem(png, f"expected the folder {png.parent} to exist", f"mkdir -p {png.parent}")
     from coord.health import CoordHealth
-    from coord.stl import open_run
+    from droveway.reading_run import opened_run
     from droveway.run_tracks import draw_tracks, read_tracks
 
-    with reading(run), open_run(run) as reader:
+    with opened_run(out, run) as reader:
         setup = reader.scenario
         tracks = read_tracks(reader, start, stop, keep_points=png is not None)
         size, root = reader.size, reader.root
