@@ -23,7 +23,9 @@ def explanation_text(told: "Explanation", most: int) -> str:
     hidden = len(told.options) - len(shown)
     if hidden:
         parts.append(f"   and {hidden} more (--all, --json)")
-    changes = [f"   {other} {getattr(option, other)}: {'; '.join(option.changes)}" for option in shown if option.changes]
+    changes = [
+        f"   {other} {getattr(option, other)}: {'; '.join(option.changes)}" for option in shown if option.changes
+    ]
     if changes:
         parts += ["", "what would have to change:", *changes]
     return "\n".join(parts)

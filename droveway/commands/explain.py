@@ -33,7 +33,9 @@ def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | No
         every = reader.scenario.every_ticks
         view = reader.state_at(tick)
         if view.frame.tick + every <= tick:
-            raise UsageProblem(run, f"expected a tick of the run, got --tick {tick}", f"its last plan is of tick {view.frame.tick}")
+            raise UsageProblem(
+                run, f"expected a tick of the run, got --tick {tick}", f"its last plan is of tick {view.frame.tick}"
+            )
         told = explained(view, agent, zone)
     if view.frame.tick != tick:
         out.note(f"tick {tick} was not planned: this is the decision of tick {view.frame.tick}")

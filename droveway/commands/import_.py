@@ -21,9 +21,7 @@ FORMATS: Final = (".map", ".scen")
 @click.option("--agents", metavar="N", type=click.IntRange(0), help="Agents; of a .scen: its first N lines.")
 @click.option("--zones", metavar="M", type=click.IntRange(0), help="Zones; a .scen has one a line.")
 @click.option("--seed", metavar="S", type=click.IntRange(0, U64_MAX), help="Of the places drawn on a .map; default 0.")
-def command(
-    out: Output, file: Path, site: Path, agents: int | None, zones: int | None, seed: int | None
-) -> int:
+def command(out: Output, file: Path, site: Path, agents: int | None, zones: int | None, seed: int | None) -> int:
     """Turn a MovingAI .map or .scen file into SITE.toml; the map is copied beside it.
 
     .map: N agents and M zones on distinct free cells of the largest connected part, drawn from the seed. .scen: the

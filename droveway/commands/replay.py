@@ -35,7 +35,9 @@ def command(out: Output, run: Path, start: int | None, stop: int | None, png: Pa
         size, root = reader.size, reader.root
     if tracks.first is None:
         wanted = f"from {start or 0}" + ("" if stop is None else f" to {stop}")
-        raise InputProblem(run, f"expected planned ticks {wanted}, found none", "droveway info shows the ticks of a run")
+        raise InputProblem(
+            run, f"expected planned ticks {wanted}, found none", "droveway info shows the ticks of a run"
+        )
     health = CoordHealth(tracks.health_worst).name.lower()
     record: dict[str, object] = {
         "run": run,

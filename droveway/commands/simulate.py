@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
@@ -31,7 +31,13 @@ U64_MAX: Final = 2**64 - 1
     help="fsync: each decision is on the disk before the next. os: when the system likes.",
 )
 def command(
-    out: Output, site: Path, folder: Path, ticks: int, seed: int | None, planner: str | None, sync: str
+    out: Output,
+    site: Path,
+    folder: Path,
+    ticks: int,
+    seed: int | None,
+    planner: str | None,
+    sync: Literal["fsync", "os"],
 ) -> int:
     """Run the fleet of SITE.toml and write every decision into the ledger RUN.
 
@@ -142,7 +148,10 @@ def described(record: dict[str, object]) -> str:
         ("site", f"{record['name']}, seed {record['seed']}, planner {record['planner']}"),
         ("fleet", f"{record['agents']} agents, {record['zones']} zones"),
         ("ticks", f"{record['ticks']}{cut}, {record['frames']} plans, worst health {health}"),
-        ("work", f"{record['served']} services at {record['zones_served']} zones, {share:.1%} of ready agents assigned"),
+        (
+            "work",
+            f"{record['served']} services at {record['zones_served']} zones, {share:.1%} of ready agents assigned",
+        ),
         ("ledger", f"{record['size']} events"),
         ("root", root.hex()),
     ]

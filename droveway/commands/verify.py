@@ -27,33 +27,35 @@ SHOWN_MAX = 10
 def command(out: Output, run: Path, resimulate: bool, no_replan: bool, expect: str | None) -> int:
     """Check a run: its ledger byte by byte, then every decision, made again from the stored inputs and compared.
 
-    Exit 0 when all is the same, 1 for any damage, gap, rollback or divergence, 3 only where RUN is no ledger or can't be
-    opened at all. Whoever owns RUN can rewrite it consistently: only --expect, with a checkpoint kept elsewhere, shows
-    that.
+    Exit 0 when all is the same, 1 for any damage, gap, rollback or divergence, 3 only where RUN is no ledger or
+    can't be opened at all. Whoever owns RUN can rewrite it consistently: only --expect, with a checkpoint kept
+    elsewhere, shows that.
     """
     if resimulate and no_replan:
-        raise UsageProblem(None, "expected --resimulate or --no-replan, got both", "--resimulate plans everything again")
+        raise UsageProblem(
+            None, "expected --resimulate or --no-replan, got both", "--resimulate plans everything again"
+        )
     from coord.audit import audit
 
     wanted = None if expect is None else checkpoint(expect)
     with Progress("events", quiet=out.quiet) as progress, reading(run):
-        report = audit(
-            run, replan=not no_replan, resimulate=resimulate, expect=wanted, progress=progress.update
-        )
+        report = audit(run, replan=not no_replan, resimulate=resimulate, expect=wanted, progress=progress.update)
     tell(out, run, report)
     return exits.YES if report.ok else exits.NO
 
 
 def checkpoint(text: str) -> tuple[int, bytes]:
     """SIZE:ROOT, or the size and root of a checkpoint file."""
-    from coord.audit import parse_checkpoint
+    from coord.report import parse_checkpoint
 
     size, colon, root = text.partition(":")
     if colon and size.isdigit():
         try:
             return parse_checkpoint((int(size), root))
         except ValueError as error:
-            raise UsageProblem(None, f"--expect: {error}", "SIZE:ROOT with the 64 digits that simulate printed") from None
+            raise UsageProblem(
+                None, f"--expect: {error}", "SIZE:ROOT with the 64 digits that simulate printed"
+            ) from None
     path = Path(text)
     with reading(path):
         content = path.read_bytes()

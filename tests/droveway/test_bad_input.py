@@ -52,7 +52,7 @@ REFUSED_MAPS = {
     "a row too wide": (MAP.replace("..@", "...@"), "t.map:5:4: expected 3 cells (the width), got 4"),
     "a row too many": (MAP + "...\n", "t.map:7:1: expected the end of the file after 2 rows (the height)"),
     "an unknown glyph": (MAP.replace("@", "x"), "t.map:5:3: unknown glyph 'x' (expected one of . G S @ O T W)"),
-    "another type": (MAP.replace("octile", "tile"), 't.map:1:6: expected "type octile", got \'type tile\''),
+    "another type": (MAP.replace("octile", "tile"), "t.map:1:6: expected \"type octile\", got 'type tile'"),
     "an impossible width": (MAP.replace("3", "99999999"), "t.map:2:1: expected at most 33554432 cells"),
     "a width that is no number": (MAP.replace("width 3", "width x"), "t.map:3:7: expected a number above 0, got 'x'"),
     "all cells blocked": (
@@ -65,7 +65,8 @@ GOOD_SITES = {
     "no zones": HEAD + "[agents]\nrandom = 3\n[zones]\nrandom = 0\n",
     "all zones blocked": FLEET + '[[obstacle]]\nkind = "box"\nx = 50.0\ny = 50.0\nradius = 500.0\nhalf_y = 500.0\n',
     "all agents in one place": HEAD + "[agents]\nrandom = 9\nbox = [1.0, 1.0, 1.0, 1.0]\n[zones]\nrandom = 4\n",
-    "equal scores": HEAD + "[zones]\nrandom = 9\nbox = [1.0, 1.0, 1.0, 1.0]\n[agents]\nrandom = 4\nbox = [2.0, 2.0, 2.0, 2.0]\n",
+    "equal scores": HEAD
+    + "[zones]\nrandom = 9\nbox = [1.0, 1.0, 1.0, 1.0]\n[agents]\nrandom = 4\nbox = [2.0, 2.0, 2.0, 2.0]\n",
     "saturating scores": FLEET + "priority = 1e30\n",
     "scores that saturate below": FLEET + "priority = -1e30\n",
     "agents that can't move": HEAD + "[agents]\nrandom = 3\nspeed = 0.0\n[zones]\nrandom = 3\n",
@@ -124,7 +125,9 @@ def test_an_agent_on_an_obstacle_is_named(ask: Ask, tmp_path: Path) -> None:
     site.write_text(HEAD + "[[agent]]\nid = 1\nx = 2.5\ny = 1.5\n[zones]\nrandom = 3\n[map]\nfile = 't.map'\n")
     told = ask("simulate", site, "-o", tmp_path / "run")
     assert told.code == 3
-    assert told.err.startswith(f"error: {site}: agent 1: (2.5, 1.5, 0.0) is on an obstacle (column 2, row 0 of the map)")
+    assert told.err.startswith(
+        f"error: {site}: agent 1: (2.5, 1.5, 0.0) is on an obstacle (column 2, row 0 of the map)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_this_installation_is_well(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_each_kernel_of_each_path_is_compared_with_the_recorded_digests() -> None:
     golden = doctor.golden_digests()
-    assert {name.split(".")[0] for name in golden} == {package for package in doctor.kernel_paths()}
+    assert {name.split(".")[0] for name in golden} == set(doctor.kernel_paths())
     tested = [finding for finding in doctor.findings() if finding.check == "kernels"]
     assert all(finding.state in ("ok", "note") for finding in tested)
     assert any("digests as recorded" in finding.detail for finding in tested)
@@ -105,7 +105,7 @@ def test_versions_are_compared_by_number(found: str, bounds: str, fits: bool) ->
 
 
 def test_an_old_dependency_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.metadata as metadata
+    from importlib import metadata
 
     monkeypatch.setattr(metadata, "version", lambda name: "0.1")
     wrong = [finding.detail for finding in doctor.findings() if finding.check == "dependency"]

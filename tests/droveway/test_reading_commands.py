@@ -153,14 +153,16 @@ def test_replay_draws_a_site_without_a_map(ask: Ask, tmp_path: Path) -> None:
     from droveway.paths_picture import WALL
 
     colours = Image.open(tmp_path / "open.png").convert("RGB").getcolors(1 << 22)
-    assert colours is not None and dict((c, n) for n, c in colours)[WALL] > 5000
+    assert colours is not None and {c: n for n, c in colours}[WALL] > 5000
 
 
 def test_a_picture_on_a_full_disk_is_exit_4_and_in_a_missing_folder_exit_2(
     ask: Ask, yard_run: Path, tmp_path: Path
 ) -> None:
     told = ask("replay", yard_run, "--png", "/dev/full")
-    assert told.code == 4 and told.err.startswith("error: /dev/full: expected room to write, got: no space left on device")
+    assert told.code == 4 and told.err.startswith(
+        "error: /dev/full: expected room to write, got: no space left on device"
+    )
     told = ask("replay", yard_run, "--png", tmp_path / "a" / "b.png")
     assert told.code == 2 and told.err.endswith(f"hint: mkdir -p {tmp_path / 'a'}\n")
 
@@ -170,7 +172,9 @@ def test_explain_gives_all_terms_and_what_would_have_to_change(ask: Ask, yard_ru
     assert told.code == 0
     lines = told.out.splitlines()
     assert lines[0].startswith("tick 0: agent 3 (ready) has zone ")
-    assert lines[2].split() == "zone status score priority idle cover avoid travel switch ticks winner wins with".split()
+    assert " ".join(lines[2].split()) == (
+        "zone status score priority idle cover avoid travel switch ticks winner wins with"
+    )
     assert any(line.startswith("→") for line in lines)
     assert "what would have to change:" in lines
     record = ask("explain", yard_run, "--tick", 0, "--agent", 3, "--json").record
@@ -195,7 +199,10 @@ def test_explain_refuses_what_the_run_does_not_hold(ask: Ask, yard_run: Path) ->
     assert told.code == 2 and "agent 9999 is not among the 24 agents of this tick" in told.err
     told = ask("explain", yard_run, "--tick", 300, "--agent", 3)
     assert told.code == 2
-    assert told.err == f"error: {yard_run}: expected a tick of the run, got --tick 300\nhint: its last plan is of tick 29\n"
+    assert (
+        told.err
+        == f"error: {yard_run}: expected a tick of the run, got --tick 300\nhint: its last plan is of tick 29\n"
+    )
     told = ask("explain", yard_run, "--tick", 0)
     assert told.code == 2 and told.err.startswith("error: expected --agent ID or --zone ID, got neither\n")
 
@@ -332,7 +339,12 @@ def test_import_overwrites_nothing(ask: Ask, tmp_path: Path) -> None:
     [
         ("a.txt", (), 3, "expected a file that ends in .map or .scen, got '.txt'"),
         ("a.map", (), 2, "a .map has no agents and zones: expected --agents N and --zones M"),
-        ("a.scen", ("--zones", 3), 2, "a .scen has its own zones and draws nothing: expected neither --zones nor --seed"),
+        (
+            "a.scen",
+            ("--zones", 3),
+            2,
+            "a .scen has its own zones and draws nothing: expected neither --zones nor --seed",
+        ),
     ],
 )
 def test_import_says_what_it_needs(

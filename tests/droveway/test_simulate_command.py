@@ -142,7 +142,7 @@ def test_a_signal_ends_the_run_at_a_whole_tick_and_it_verifies(number: int, ask:
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: (tmp_path / "run" / "ledger").is_dir())
+    wait_for((tmp_path / "run" / "ledger").is_dir)
     time.sleep(0.3)
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
@@ -172,7 +172,8 @@ def wait_for(true: Callable[[], bool]) -> None:
 
 
 def test_stdout_closed_early_leaves_a_whole_run(ask: Ask, tmp_path: Path) -> None:
-    script = f'{sys.executable} -m droveway simulate {YARD} -o {tmp_path / "run"} --ticks 5 | true; exit "${{PIPESTATUS[0]}}"'
+    command = f"{sys.executable} -m droveway simulate {YARD} -o {tmp_path / 'run'} --ticks 5"
+    script = f'{command} | true; exit "${{PIPESTATUS[0]}}"'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd="/", check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert ask("verify", tmp_path / "run").code == 0
