@@ -1,7 +1,7 @@
 """Input checks of a plan call: the first bad value raises BadInput with table, row and field; nothing is planned.
 
 Rows are named as the caller passed them. Float tests work on the values' bits, so no floating-point mode of the
-host can change what is accepted.
+host can change what is accepted. The checks of tables return the order that sorts them by id, None where they are sorted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ K_CANDIDATES_MAX = 256  # what a search keeps on its stack
 PLANNERS = {0: "greedy", 1: "swap"}
 POSITION_BITS = np.float32(2.0**20).view(np.uint32)
 _INFINITY_BITS = np.uint32(0x7F800000)
+
+
+Order = NDArray[np.intp]
 
 
 def magnitude(values: NDArray[np.float32]) -> NDArray[np.uint32]:
@@ -57,19 +60,21 @@ def _lengths(records: Records, table: str, *names: str) -> None:
         _refuse(records, table, name, bad, "must be from 0 to 2^20 m")
 
 
-def check_unique_ids(records: Records, table: str) -> None:
-    """BadInput naming both rows of the first id that appears twice."""
+def order_of_ids(records: Records, table: str) -> Order | None:
+    """The order that sorts the rows by id, None where they are sorted; BadInput naming both rows of a repeated id."""
     ids = records["id"]
     if len(ids) < 2 or bool((ids[1:] > ids[:-1]).all()):
-        return
-    order = np.argsort(ids, kind="stable")
-    again = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
-    if len(again):
-        first, second = int(order[again[0]]), int(order[again[0] + 1])
+        return None
+    order = np.argsort(ids)
+    if bool((ids[order[1:]] == ids[order[:-1]]).any()):
+        order = np.argsort(ids, kind="stable")
+        again = int(np.flatnonzero(ids[order[1:]] == ids[order[:-1]])[0])
+        first, second = int(order[again]), int(order[again + 1])
         raise BadInput(table, second, "id", f"must be unique, got {int(ids[second])} as in {table}[{first}]")
+    return order
 
 
-def check_agents(agents: Records) -> None:
+def check_agents(agents: Records) -> Order | None:
     """Positions within 2^20 m, speed finite, energy 0..1, ids unique, reserved zero."""
     table = "agents"
     check_reserved(agents, table)
@@ -77,21 +82,21 @@ def check_agents(agents: Records) -> None:
     _finite(agents, table, "speed")
     energy = np.ascontiguousarray(agents["energy"]).view(np.uint32)
     _refuse(agents, table, "energy", (energy > _bits(1.0)) & (energy != 0x80000000), "must be from 0 to 1")
-    check_unique_ids(agents, table)
+    return order_of_ids(agents, table)
 
 
-def check_zones(zones: Records) -> None:
+def check_zones(zones: Records) -> Order | None:
     """Positions within 2^20 m, radius 0..2^20 m, priority and energy cost finite, ids unique, reserved zero."""
     table = "zones"
     check_reserved(zones, table)
     _positions(zones, table, "x", "y", "z")
     _lengths(zones, table, "radius")
     _finite(zones, table, "priority", "energy_cost")
-    check_unique_ids(zones, table)
     _refuse(zones, table, "id", zones["id"] == 0xFFFFFFFF, "must not be the id that means no zone")
+    return order_of_ids(zones, table)
 
 
-def check_obstacles(obstacles: Records, rings: Rings) -> None:
+def check_obstacles(obstacles: Records, rings: Rings) -> Order | None:
     """Kinds known, lengths 0..2^20 m, a polygon's ring in the table and 0 elsewhere, ids unique, reserved zero."""
     table = "obstacles"
     check_reserved(obstacles, table)
@@ -102,10 +107,10 @@ def check_obstacles(obstacles: Records, rings: Rings) -> None:
     outside = polygon & (obstacles["ring"] >= len(rings))
     _refuse(obstacles, table, "ring", outside, f"must be below the number of rings, {len(rings)}")
     _refuse(obstacles, table, "ring", ~polygon & (obstacles["ring"] != 0), "must be 0 where the kind is no polygon")
-    check_unique_ids(obstacles, table)
+    return order_of_ids(obstacles, table)
 
 
-def check_kernels(kernels: Records) -> None:
+def check_kernels(kernels: Records) -> Order | None:
     """2^-10 ≤ sigma ≤ 2^20, weight 0 or 2^-64 ≤ |weight| ≤ 2^64, kinds known, ids unique, reserved zero."""
     table = "kernels"
     check_reserved(kernels, table)
@@ -117,7 +122,7 @@ def check_kernels(kernels: Records) -> None:
     bad = (weight != 0) & ((weight < _bits(2.0**-64)) | (weight > _bits(2.0**64)))
     _refuse(kernels, table, "weight", bad, "must be 0 or from 2^-64 to 2^64 in magnitude")
     _refuse(kernels, table, "kind", kernels["kind"] > 2, "must be 0 hand-made, 1 learned or 2 imported")
-    check_unique_ids(kernels, table)
+    return order_of_ids(kernels, table)
 
 
 def check_config(config: Records) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coord import backend
-from coord.checks import check_agents, check_config, check_kernels, check_obstacles, check_tick, check_zones
-from coord.digest import input_digest, sorted_by_id
+from coord.checks import Order, check_agents, check_config, check_kernels, check_obstacles, check_tick, check_zones
+from coord.digest import input_digest
 from coord.field import cover_and_avoid
 from coord.grid import Grid
 from coord.obstacle import Shapes, shapes_of
@@ -87,23 +87,27 @@ def situation(
     ring_table = Rings.empty() if rings is None else rings
     check_tick(now_tick)
     check_config(settings)
-    check_agents(agent_records)
-    check_zones(zone_records)
+    agent_order = check_agents(agent_records)
+    zone_order = check_zones(zone_records)
     ring_table.check()
-    check_obstacles(obstacle_records, ring_table)
-    check_kernels(kernel_records)
+    obstacle_order = check_obstacles(obstacle_records, ring_table)
+    kernel_order = check_kernels(kernel_records)
     if grid is not None and not isinstance(grid, Grid):
         raise TypeError(f"grid must be a coord.Grid or None, got {type(grid).__name__}")
     return _derive(
-        sorted_by_id(agent_records),
-        sorted_by_id(zone_records),
-        sorted_by_id(obstacle_records),
-        sorted_by_id(kernel_records),
+        _in_order(agent_records, agent_order),
+        _in_order(zone_records, zone_order),
+        _in_order(obstacle_records, obstacle_order),
+        _in_order(kernel_records, kernel_order),
         settings,
         int(now_tick),
         ring_table,
         grid,
     )
+
+
+def _in_order(records: Records, order: Order | None) -> Records:
+    return records if order is None else records[order]
 
 
 def _derive(

@@ -31,22 +31,33 @@ float field_at(const Field& f, size_t i) {
   bool some = false;
   for (size_t at = first; at < last; at += 16) {
     const size_t count = last - at < 16 ? last - at : 16;
-    float kx[16], ky[16], reach[16], d2[16];
-    for (size_t l = 0; l < count; ++l) {
-      const uint32_t k = f.items[at + l];
-      kx[l] = f.kx[k];
-      ky[l] = f.ky[k];
-      reach[l] = f.reach[k];
+    const uint32_t* item = f.items + at;
+    F32x16 kx, ky, reach;
+    if (item[count - 1] - item[0] == count - 1) {  // ascending, so these are neighbours
+      kx = F32x16::load_partial(f.kx + item[0], count, 0.0f);
+      ky = F32x16::load_partial(f.ky + item[0], count, 0.0f);
+      reach = F32x16::load_partial(f.reach + item[0], count, -1.0f);
+    } else {
+      float room[3][16];
+      for (size_t l = 0; l < count; ++l) {
+        room[0][l] = f.kx[item[l]];
+        room[1][l] = f.ky[item[l]];
+        room[2][l] = f.reach[item[l]];
+      }
+      kx = F32x16::load_partial(room[0], count, 0.0f);
+      ky = F32x16::load_partial(room[1], count, 0.0f);
+      reach = F32x16::load_partial(room[2], count, -1.0f);
     }
-    const F32x16 dx = px - F32x16::load_partial(kx, count, 0.0f), dy = py - F32x16::load_partial(ky, count, 0.0f);
+    const F32x16 dx = px - kx, dy = py - ky;
     const F32x16 square = dx * dx + dy * dy;
-    uint32_t near = lane_bits(le(square, F32x16::load_partial(reach, count, -1.0f)));
+    uint32_t near = lane_bits(le(square, reach));
+    float d2[16];
     store(d2, square);
     some |= near != 0;
     while (near != 0) {
       const int l = __builtin_ctz(near);
       near &= near - 1;
-      const uint32_t k = f.items[at + size_t(l)];
+      const uint32_t k = item[l];
       list.d2[listed] = d2[l];
       list.inv[listed] = f.inv[k];
       list.weight[listed] = f.weight[k];

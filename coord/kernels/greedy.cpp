@@ -1,10 +1,11 @@
 // Greedy assignment: repeatedly the best feasible pair; the twin, plan_ref.greedy, does just that.
 //
 // A pair that is the best of its agent and the best of its zone among those left is in the greedy assignment, as no
-// better pair can take either away. So a chain is followed: agent, its best zone, that zone's best agent, … Keys grow
+// better pair can take either away. So a chain is followed: zone, its best agent, that agent's best zone, … Keys grow
 // strictly along it, so it ends in such a pair. The pair leaves the chain, the rest of the chain stays good, and each
-// agent and zone enters the chain once: at most about three searches an agent, whatever the scores are (the nearest
-// neighbour chain of Benzécri 1982, on a bipartite graph).
+// agent and zone enters the chain once: a bounded number of searches for each, whatever the scores are (the nearest
+// neighbour chain of Benzécri 1982, on a bipartite graph). A search starts from the pair that led to it, so it only
+// looks for better ones.
 #include "droveway/fpenv.hpp"
 #include "search.hpp"
 
@@ -18,58 +19,85 @@ class Chain {
     zones_.build(p, p.blocked, arena);
     agents_.build(p, nullptr, arena);
     next_ = arena.take<uint32_t>(p.n);
-    chain_ = arena.take<uint32_t>(p.n + p.m + 2);
+    chain_ = arena.take<Key>(p.n + p.m + 2);
+    gone_ = arena.take<uint8_t>(p.m);
+    memcpy(gone_, p.blocked, p.m);
     current_of(arena);
+    order_zones(arena);
     for (size_t a = 0; a < p.n; ++a) {
       assigned_[a] = -1;
       next_[a] = 0;
     }
   }
 
+  // Zones start chains, highest base first: then the best agent of a zone mostly has no better zone, and chains are short.
   void run() {
-    const Level& leaf = agents_.level[0];
-    for (size_t start = 0; start < leaf.count; ++start) {
-      while (leaf.index[start] != kDead) {
-        if (length_ == 0) chain_[length_++] = leaf.index[start];
-        step();
+    size_t left = p_.n;
+    for (size_t i = 0; i < p_.m && left != 0; ++i) {
+      const uint32_t start = order_[i];
+      while (left != 0 && !gone_[start]) {
+        if (length_ == 0) chain_[length_++] = {~uint64_t(0), start};
+        left -= step();
       }
     }
   }
 
  private:
-  // Even places of the chain are agents, odd ones zones.
-  void step() {
-    const uint32_t last = chain_[length_ - 1];
-    const bool has_before = length_ >= 2;
-    const uint32_t before = has_before ? chain_[length_ - 2] : kDead;
-    const uint32_t found = length_ % 2 == 1 ? best_zone(last) : best_agent(last);
-    if (found == kDead) {  // only an agent at the start of the chain can have nothing left: it stays without a zone
-      agents_.remove(last);
+  // Even places of the chain are zones, odd ones agents; each holds the key of its pair with the one before.
+  // Returns 1 where a pair was matched.
+  size_t step() {
+    const Key last = chain_[length_ - 1];
+    const bool is_zone = length_ % 2 == 1, has_before = length_ >= 2;
+    const Key known = has_before ? Key{last.rank, chain_[length_ - 2].index} : kWorst;
+    const Key found = is_zone ? best_agent(last.index, known) : best_zone(last.index, known);
+    if (found.index == kDead) {  // only a zone at the start of the chain can have nothing left
+      zones_.remove(last.index);
+      gone_[last.index] = 1;
       --length_;
-    } else if (has_before && found == before) {
-      const uint32_t a = length_ % 2 == 1 ? last : before, z = length_ % 2 == 1 ? before : last;
+      return 0;
+    }
+    if (has_before && found.index == known.index) {
+      const uint32_t z = is_zone ? last.index : known.index, a = is_zone ? known.index : last.index;
       assigned_[a] = int32_t(z);
       agents_.remove(a);
       zones_.remove(z);
+      gone_[z] = 1;
       length_ -= 2;
-    } else {
-      chain_[length_++] = found;
+      return 1;
     }
+    chain_[length_++] = found;
+    return 0;
   }
 
-  uint32_t best_zone(uint32_t a) {
+  Key best_zone(uint32_t a, const Key& known) {
     if (zone_ != nullptr) {
       const int32_t* row = zone_ + size_t(a) * k_;
-      for (; next_[a] < count_[a]; ++next_[a])
-        if (zones_.alive(uint32_t(row[next_[a]]))) return uint32_t(row[next_[a]]);
-      if (count_[a] < k_) return kDead;  // the list held all feasible zones
+      for (; next_[a] < count_[a]; ++next_[a]) {
+        const uint32_t z = uint32_t(row[next_[a]]);
+        if (gone_[z]) continue;
+        const Pair pair = pair_of(p_, s_, a, z);
+        return {rank_of(pair.score, pair.q), z};
+      }
     }
-    const ZoneSearch<1> search(p_, s_, zones_, a, 1);
-    return search.best.count != 0 ? search.best.key[0].index : kDead;
+    const ZoneSearch<1> search(p_, s_, zones_, a, 1, known);
+    return search.best.key[0];
   }
-  uint32_t best_agent(uint32_t z) {
-    const AgentSearch search(p_, s_, agents_, z, of_zone_ + first_[z], first_[z + 1] - first_[z]);
-    return search.best.count != 0 ? search.best.key[0].index : kDead;
+  Key best_agent(uint32_t z, const Key& known) {
+    const AgentSearch search(p_, s_, agents_, z, of_zone_ + first_[z], first_[z + 1] - first_[z], known);
+    return search.best.count != 0 ? search.best.key[0] : kWorst;
+  }
+
+  void order_zones(Arena& arena) {
+    order_ = arena.take<uint32_t>(p_.m);
+    Arena scratch = arena;
+    uint32_t* code = scratch.take<uint32_t>(p_.m);
+    uint32_t *code2 = scratch.take<uint32_t>(p_.m), *order2 = scratch.take<uint32_t>(p_.m);
+    for (size_t z = 0; z < p_.m; ++z) {
+      const uint32_t u = bits1(p_.base[z]);
+      code[z] = u & 0x80000000u ? u : ~u & 0x7FFFFFFFu;  // ascending codes are descending floats
+      order_[z] = uint32_t(z);
+    }
+    radix_sort(code, order_, p_.m, code2, order2);
   }
 
   // of_zone_[first_[z] .. first_[z + 1]): the agents that have zone z now.
@@ -92,7 +120,9 @@ class Chain {
   int32_t* assigned_;
   ZoneTree zones_;
   AgentTree agents_;
-  uint32_t *next_, *chain_, *first_, *of_zone_;
+  Key* chain_;
+  uint8_t* gone_;  // [m] blocked, taken, or with no agent left
+  uint32_t *next_, *order_, *first_, *of_zone_;
   size_t length_ = 0;
 };
 

@@ -52,9 +52,11 @@ inline void spill(const Sixteen& found, const uint32_t* index, Order& order) {
 template <size_t room>
 class ZoneSearch {
  public:
-  ZoneSearch(const Problem& p, const Scale& s, const ZoneTree& tree, size_t agent, size_t k)
+  // `known` is a feasible pair's key, or kWorst: with k = 1 only a better one is looked for.
+  ZoneSearch(const Problem& p, const Scale& s, const ZoneTree& tree, size_t agent, size_t k, const Key& known = kWorst)
       : best(k), p_(p), s_(s), tree_(tree), a_(agent), current_(uint32_t(p.current[agent])) {
     if (s.grid && p.acomponent[agent] == 0) return;
+    best.offer(known.rank, known.index);
     if (p.current[agent] >= 0 && tree.alive(current_)) {
       const Pair pair = pair_of(p, s, agent, current_);
       if (pair.feasible && path_clear(p, agent, current_)) best.offer(rank_of(pair.score, pair.q), current_);
@@ -64,34 +66,56 @@ class ZoneSearch {
   Best<room> best;
 
  private:
-  DW_INLINE Sixteen look(const Level& l, size_t e) const {
-    const F32x16 far = box_distance(l, e, F32x16::set1(p_.ax[a_]), F32x16::set1(p_.ay[a_]), F32x16::set1(p_.az[a_]));
+  template <bool leaf>
+  DW_INLINE Sixteen look(const Block& b) const {
+    const F32x16 far =
+        distance16<leaf>(b, F32x16::set1(p_.ax[a_]), F32x16::set1(p_.ay[a_]), F32x16::set1(p_.az[a_]));
     Sixteen out;
     out.q = -floor(-(far / F32x16::set1(p_.speed[a_])));
-    out.q = select(le(far, F32x16::load(l.reach + e)), F32x16::zero(), out.q);
+    out.q = select(le(far, F32x16::load(b.reach)), F32x16::zero(), out.q);
     F32x16 share = out.q / F32x16::set1(s_.denominator);
-    if (s_.w_travel < 0.0f && l.x0 != l.x1) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
-    out.score = quantise((F32x16::load(l.value + e) - F32x16::set1(s_.w_travel) * share));
-    const U32x16 index = U32x16::load(l.index + e), bits = U32x16::load(l.bits + e);
+    if (!leaf && s_.w_travel < 0.0f) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
+    out.score = quantise((F32x16::load(b.value) - F32x16::set1(s_.w_travel) * share));
+    const U32x16 index = U32x16::load(b.index), bits = U32x16::load(b.bits);
     out.mask = le(out.q, F32x16::set1(s_.travel_max)) & ne(index, U32x16::set1(kDead)) &
-               le(F32x16::load(l.cost + e), F32x16::set1(p_.energy[a_])) &
+               le(F32x16::load(b.cost), F32x16::set1(p_.energy[a_])) &
                eq(bits & U32x16::set1(~p_.caps[a_]), U32x16::zero()) & may_beat(out.score, out.q, index, best.worst());
     if (s_.grid) {
       const U32x16 own = U32x16::set1(p_.acomponent[a_]);
-      out.mask = out.mask & !(gt(U32x16::load(l.low + e), own) | lt(U32x16::load(l.high + e), own));
+      out.mask = out.mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
     }
     return out;
   }
   void visit(int h, size_t e) {
-    const Level& l = tree_.level[h];
+    const Block& b = tree_.level[h].block[e];
+    if (h == 0) return offer(look<true>(b), b.index);
     Order order;
-    Sixteen found = look(l, 16 * e);
-    if (h == 0) found.mask = found.mask & ne(U32x16::load(l.index + 16 * e), U32x16::set1(current_));
-    spill(found, l.index + 16 * e, order);
+    spill(look<false>(b), b.index, order);
     for (int i = 0; i < order.count; ++i) {
       if (!better(order.rank[i], order.index[i], best.worst())) return;
-      if (h > 0) visit(h - 1, 16 * e + order.lane[i]);
-      else if (path_clear(p_, a_, order.index[i])) best.offer(order.rank[i], order.index[i]);
+      const size_t child = 16 * e + order.lane[i];
+      const bool pair = h == 1 && i + 1 < order.count;
+      if (!pair) {
+        visit(h - 1, child);
+        continue;
+      }
+      // two leaves at once: the second may turn out to be needless, but waits for nothing
+      const Block &leaf = tree_.level[0].block[child], &next = tree_.level[0].block[16 * e + order.lane[++i]];
+      const Sixteen first = look<true>(leaf), second = look<true>(next);
+      offer(first, leaf.index);
+      offer(second, next.index);
+    }
+  }
+  DW_INLINE void offer(const Sixteen& found, const uint32_t* index) {
+    uint32_t score[16];
+    float q[16];
+    store(score, found.score);
+    store(q, found.q);
+    for (uint32_t left = lane_bits(found.mask); left != 0; left &= left - 1) {
+      const int l = __builtin_ctz(left);
+      const uint64_t rank = rank_of(int32_t(score[l]), q[l]);
+      if (index[l] == current_ || !better(rank, index[l], best.worst())) continue;
+      if (path_clear(p_, a_, index[l])) best.offer(rank, index[l]);
     }
   }
   const Problem& p_;
@@ -105,8 +129,9 @@ class AgentSearch {
  public:
   // `current` lists the agents that have the zone now: they get the switch bonus and are looked at one by one.
   AgentSearch(const Problem& p, const Scale& s, const AgentTree& tree, size_t zone, const uint32_t* current,
-              size_t current_count)
+              size_t current_count, const Key& known)
       : best(1), p_(p), s_(s), tree_(tree), z_(zone) {
+    best.offer(known.rank, known.index);
     for (size_t i = 0; i < current_count; ++i) {
       if (!tree.alive(current[i])) continue;
       const Pair pair = pair_of(p, s, current[i], zone);
@@ -117,33 +142,46 @@ class AgentSearch {
   Best<1> best;
 
  private:
-  DW_INLINE Sixteen look(const Level& l, size_t e) const {
-    const F32x16 far = box_distance(l, e, F32x16::set1(p_.zx[z_]), F32x16::set1(p_.zy[z_]), F32x16::set1(p_.zz[z_]));
+  template <bool leaf>
+  DW_INLINE Sixteen look(const Block& b) const {
+    const F32x16 far =
+        distance16<leaf>(b, F32x16::set1(p_.zx[z_]), F32x16::set1(p_.zy[z_]), F32x16::set1(p_.zz[z_]));
     Sixteen out;
-    out.q = -floor(-(far / F32x16::load(l.reach + e)));
+    out.q = -floor(-(far / F32x16::load(b.reach)));
     out.q = select(le(far, F32x16::set1(p_.radius[z_])), F32x16::zero(), out.q);
     F32x16 share = out.q / F32x16::set1(s_.denominator);
-    if (s_.w_travel < 0.0f && l.x0 != l.x1) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
+    if (!leaf && s_.w_travel < 0.0f) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
     out.score = quantise((F32x16::set1(p_.base[z_]) - F32x16::set1(s_.w_travel) * share));
-    const U32x16 index = U32x16::load(l.index + e), bits = U32x16::load(l.bits + e), need = U32x16::set1(p_.need[z_]);
+    const U32x16 index = U32x16::load(b.index), bits = U32x16::load(b.bits), need = U32x16::set1(p_.need[z_]);
     out.mask = le(out.q, F32x16::set1(s_.travel_max)) & ne(index, U32x16::set1(kDead)) &
-               le(F32x16::set1(p_.cost[z_]), F32x16::load(l.value + e)) & eq(bits & need, need) &
+               le(F32x16::set1(p_.cost[z_]), F32x16::load(b.value)) & eq(bits & need, need) &
                may_beat(out.score, out.q, index, best.worst());
     if (s_.grid) {
       const U32x16 own = U32x16::set1(p_.zcomponent[z_]);
-      out.mask = out.mask & !(gt(U32x16::load(l.low + e), own) | lt(U32x16::load(l.high + e), own));
+      out.mask = out.mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
     }
     return out;
   }
   void visit(int h, size_t e) {
-    const Level& l = tree_.level[h];
+    const Block& b = tree_.level[h].block[e];
+    if (h == 0) return offer(look<true>(b), b.index);
     Order order;
-    spill(look(l, 16 * e), l.index + 16 * e, order);
+    spill(look<false>(b), b.index, order);
     for (int i = 0; i < order.count; ++i) {
       if (!better(order.rank[i], order.index[i], best.worst())) return;
-      const uint32_t a = order.index[i];
-      if (h > 0) visit(h - 1, 16 * e + order.lane[i]);
-      else if (p_.current[a] != int32_t(z_) && path_clear(p_, a, z_)) best.offer(order.rank[i], a);
+      visit(h - 1, 16 * e + order.lane[i]);
+    }
+  }
+  DW_INLINE void offer(const Sixteen& found, const uint32_t* index) {
+    uint32_t score[16];
+    float q[16];
+    store(score, found.score);
+    store(q, found.q);
+    for (uint32_t left = lane_bits(found.mask); left != 0; left &= left - 1) {
+      const int l = __builtin_ctz(left);
+      const uint64_t rank = rank_of(int32_t(score[l]), q[l]);
+      if (p_.current[index[l]] == int32_t(z_) || !better(rank, index[l], best.worst())) continue;
+      if (path_clear(p_, index[l], z_)) best.offer(rank, index[l]);
     }
   }
   const Problem& p_;

@@ -12,10 +12,16 @@ namespace DW_ISA {
 
 inline constexpr int kLevels = 8;  // 16^8 points
 
+// Sixteen entries of a level, together in memory. Of a leaf's points only the first nine fields are used.
+struct Block {
+  float x0[16], y0[16], z0[16], reach[16], value[16], cost[16];
+  uint32_t bits[16], low[16], index[16];  // index kDead: nothing left
+  float x1[16], y1[16], z1[16];
+  uint32_t high[16];
+};
 struct Level {
   size_t count;  // entries
-  float *x0, *x1, *y0, *y1, *z0, *z1, *reach, *value, *cost;
-  uint32_t *bits, *low, *high, *index;  // index kDead: nothing left
+  Block* block;
 };
 
 inline size_t padded(size_t n) { return (n + 15) & ~size_t(15); }
@@ -30,24 +36,9 @@ inline uint32_t spread(uint32_t v) {
   return (v | (v << 1)) & 0x55555555u;
 }
 
-// Writes the points' numbers in Morton order of (x, y), ties by number. Scratch: 3 arrays of n.
-inline void morton_order(const float* x, const float* y, size_t n, uint32_t* order, Arena arena) {
-  uint32_t *code = arena.take<uint32_t>(n), *code2 = arena.take<uint32_t>(n), *order2 = arena.take<uint32_t>(n);
-  if (n == 0) return;
-  float x0 = x[0], x1 = x[0], y0 = y[0], y1 = y[0];
-  for (size_t i = 1; i < n; ++i) {
-    x0 = x[i] < x0 ? x[i] : x0;
-    x1 = x[i] > x1 ? x[i] : x1;
-    y0 = y[i] < y0 ? y[i] : y0;
-    y1 = y[i] > y1 ? y[i] : y1;
-  }
-  const float extent = x1 - x0 > y1 - y0 ? x1 - x0 : y1 - y0;
-  const float scale = extent > 0.001f ? 65000.0f / extent : 0.0f;
-  for (size_t i = 0; i < n; ++i) {
-    code[i] = spread(uint32_t((x[i] - x0) * scale)) | (spread(uint32_t((y[i] - y0) * scale)) << 1);
-    order[i] = uint32_t(i);
-  }
-  for (int shift = 0; shift < 32; shift += 8) {
+// Sorts numbers by their codes, ascending and stable; the scratch arrays are as long.
+inline void radix_sort(uint32_t* code, uint32_t* order, size_t n, uint32_t* code2, uint32_t* order2) {
+  for (int shift = 0; shift < 32; shift += 8) {  // four passes end in the arrays they began with
     uint32_t at[256] = {0};
     for (size_t i = 0; i < n; ++i) ++at[(code[i] >> shift) & 255u];
     uint32_t sum = 0;
@@ -70,6 +61,26 @@ inline void morton_order(const float* x, const float* y, size_t n, uint32_t* ord
   }
 }
 
+// Writes the points' numbers in Morton order of (x, y), ties by number. Scratch: 3 arrays of n.
+inline void morton_order(const float* x, const float* y, size_t n, uint32_t* order, Arena arena) {
+  uint32_t *code = arena.take<uint32_t>(n), *code2 = arena.take<uint32_t>(n), *order2 = arena.take<uint32_t>(n);
+  if (n == 0) return;
+  float x0 = x[0], x1 = x[0], y0 = y[0], y1 = y[0];
+  for (size_t i = 1; i < n; ++i) {
+    x0 = x[i] < x0 ? x[i] : x0;
+    x1 = x[i] > x1 ? x[i] : x1;
+    y0 = y[i] < y0 ? y[i] : y0;
+    y1 = y[i] > y1 ? y[i] : y1;
+  }
+  const float extent = x1 - x0 > y1 - y0 ? x1 - x0 : y1 - y0;
+  const float scale = extent > 0.001f ? 65000.0f / extent : 0.0f;
+  for (size_t i = 0; i < n; ++i) {
+    code[i] = spread(uint32_t((x[i] - x0) * scale)) | (spread(uint32_t((y[i] - y0) * scale)) << 1);
+    order[i] = uint32_t(i);
+  }
+  radix_sort(code, order, n, code2, order2);
+}
+
 template <Of kind>
 class Tree {
  public:
@@ -80,7 +91,7 @@ class Tree {
   static size_t workspace(size_t n) {
     size_t bytes = 4 * Arena::bytes(padded(n) * 4) + Arena::bytes(n * 4) + 256;
     for (size_t count = n, h = 0; h < kLevels; ++h, count = (count + 15) / 16)
-      bytes += 13 * Arena::bytes(padded(count) * 4);
+      bytes += Arena::bytes(padded(count) / 16 * sizeof(Block));
     return bytes;
   }
 
@@ -91,54 +102,45 @@ class Tree {
     const float* y = kind == Of::zones ? p.zy : p.ay;
     position = arena.take<uint32_t>(n);
     uint32_t* order = arena.take<uint32_t>(n);
-    take_levels(n, arena);
+    size_t count = n;
+    for (Level& l : level) {
+      l.block = arena.take<Block>(padded(count) / 16);
+      count = (count + 15) / 16;
+    }
     morton_order(x, y, n, order, arena);
-    Level& leaf = level[0];
     size_t used = 0;
     for (size_t i = 0; i < n; ++i) {
       const uint32_t at = order[i];
       position[at] = kDead;
       if (skip != nullptr && skip[at]) continue;
       position[at] = uint32_t(used);
-      fill(p, leaf, used++, at);
+      fill(p, level[0].block[used / 16], used % 16, at);
+      ++used;
     }
     shrink(used);
-    for (size_t i = used; i < padded(used); ++i) clear(leaf, i);
+    for (size_t i = used; i < padded(used); ++i) clear(level[0].block[i / 16], i % 16);
     for (int h = 1; h <= top; ++h) {
       for (size_t e = 0; e < level[h].count; ++e) gather(h, e);
-      for (size_t e = level[h].count; e < padded(level[h].count); ++e) clear(level[h], e);
+      for (size_t e = level[h].count; e < padded(level[h].count); ++e) clear(level[h].block[e / 16], e % 16);
     }
   }
 
   // Takes a point out; ancestors' bounds shrink with it.
   void remove(uint32_t point) {
     size_t at = position[point];
-    level[0].index[at] = kDead;
+    level[0].block[at / 16].index[at % 16] = kDead;
     for (int h = 1; h <= top; ++h) {
       at /= 16;
-      if (!regather(h, at)) return;
+      if (!regather(level[h].block[at / 16], at % 16, level[h - 1].block[at])) return;
     }
   }
 
-  bool alive(uint32_t point) const { return position[point] != kDead && level[0].index[position[point]] != kDead; }
+  bool alive(uint32_t point) const {
+    const uint32_t at = position[point];
+    return at != kDead && level[0].block[at / 16].index[at % 16] != kDead;
+  }
 
  private:
-  void take_levels(size_t n, Arena& arena) {
-    size_t count = n;
-    for (int h = 0; h < kLevels; ++h, count = (count + 15) / 16) {
-      Level& l = level[h];
-      float** floats[] = {&l.x0, &l.x1, &l.y0, &l.y1, &l.z0, &l.z1, &l.reach, &l.value, &l.cost};
-      uint32_t** words[] = {&l.bits, &l.low, &l.high, &l.index};
-      for (float** f : floats) *f = arena.take<float>(padded(count));
-      for (uint32_t** w : words) *w = arena.take<uint32_t>(padded(count));
-      if (h == 0) {  // a leaf's box is its point
-        l.x1 = l.x0;
-        l.y1 = l.y0;
-        l.z1 = l.z0;
-        l.high = l.low;
-      }
-    }
-  }
   void shrink(size_t used) {
     size_t count = used;
     top = 0;
@@ -147,91 +149,84 @@ class Tree {
       if (count > 16) top = h + 1;
     }
   }
-  static void fill(const Problem& p, Level& l, size_t to, uint32_t i) {
+  static void fill(const Problem& p, Block& b, size_t to, uint32_t i) {
     if constexpr (kind == Of::zones) {
-      l.x0[to] = p.zx[i];
-      l.y0[to] = p.zy[i];
-      l.z0[to] = p.zz[i];
-      l.reach[to] = p.radius[i];
-      l.value[to] = p.base[i];
-      l.cost[to] = p.cost[i];
-      l.bits[to] = p.need[i];
-      l.low[to] = p.zcomponent[i];
+      b.x0[to] = p.zx[i];
+      b.y0[to] = p.zy[i];
+      b.z0[to] = p.zz[i];
+      b.reach[to] = p.radius[i];
+      b.value[to] = p.base[i];
+      b.cost[to] = p.cost[i];
+      b.bits[to] = p.need[i];
+      b.low[to] = p.zcomponent[i];
     } else {
-      l.x0[to] = p.ax[i];
-      l.y0[to] = p.ay[i];
-      l.z0[to] = p.az[i];
-      l.reach[to] = p.speed[i];
-      l.value[to] = p.energy[i];
-      l.cost[to] = 0.0f;
-      l.bits[to] = p.caps[i];
-      l.low[to] = p.acomponent[i];
+      b.x0[to] = p.ax[i];
+      b.y0[to] = p.ay[i];
+      b.z0[to] = p.az[i];
+      b.reach[to] = p.speed[i];
+      b.value[to] = p.energy[i];
+      b.cost[to] = 0.0f;
+      b.bits[to] = p.caps[i];
+      b.low[to] = p.acomponent[i];
     }
-    l.index[to] = i;
+    b.index[to] = i;
   }
-  static void clear(Level& l, size_t e) {
-    float* const floats[] = {l.x0, l.x1, l.y0, l.y1, l.z0, l.z1, l.value, l.cost};
-    for (float* f : floats) f[e] = 0.0f;
-    l.reach[e] = 1.0f;
-    l.bits[e] = l.low[e] = l.high[e] = 0;
-    l.index[e] = kDead;
+  static void clear(Block& b, size_t e) {
+    b.x0[e] = b.y0[e] = b.z0[e] = b.x1[e] = b.y1[e] = b.z1[e] = b.value[e] = b.cost[e] = 0.0f;
+    b.reach[e] = 1.0f;
+    b.bits[e] = b.low[e] = b.high[e] = 0;
+    b.index[e] = kDead;
   }
-  void gather(int h, size_t e) {
-    Level &to = level[h], &from = level[h - 1];
+  void gather(int h, size_t entry) {
+    Block& to = level[h].block[entry / 16];
+    const size_t e = entry % 16;
+    const Block& from = level[h - 1].block[entry];
+    const float *x1 = h == 1 ? from.x0 : from.x1, *y1 = h == 1 ? from.y0 : from.y1, *z1 = h == 1 ? from.z0 : from.z1;
+    const uint32_t* high = h == 1 ? from.low : from.high;
     clear(to, e);
-    bool first = true;
-    const size_t last = 16 * e + 16 < from.count ? 16 * e + 16 : from.count;
-    for (size_t c = 16 * e; c < last; ++c) {
+    const float inf = __builtin_inff();
+    to.x0[e] = to.y0[e] = to.z0[e] = to.cost[e] = inf;
+    to.x1[e] = to.y1[e] = to.z1[e] = to.value[e] = -inf;
+    to.reach[e] = 0.0f;
+    to.low[e] = 0xFFFFFFFFu;
+    to.bits[e] = kind == Of::zones ? 0xFFFFFFFFu : 0u;
+    for (size_t c = 0; c < 16; ++c) {
       if (from.index[c] == kDead) continue;
-      const float value = from.value[c] == from.value[c] ? from.value[c] : __builtin_inff();
-      if (first) {
-        to.x0[e] = from.x0[c];
-        to.x1[e] = from.x1[c];
-        to.y0[e] = from.y0[c];
-        to.y1[e] = from.y1[c];
-        to.z0[e] = from.z0[c];
-        to.z1[e] = from.z1[c];
-        to.reach[e] = from.reach[c];
-        to.value[e] = value;
-        to.cost[e] = from.cost[c];
-        to.bits[e] = from.bits[c];
-        to.low[e] = from.low[c];
-        to.high[e] = from.high[c];
-        to.index[e] = from.index[c];
-        first = false;
-        continue;
-      }
       least(to.x0[e], from.x0[c]);
       least(to.y0[e], from.y0[c]);
       least(to.z0[e], from.z0[c]);
-      most(to.x1[e], from.x1[c]);
-      most(to.y1[e], from.y1[c]);
-      most(to.z1[e], from.z1[c]);
+      most(to.x1[e], x1[c]);
+      most(to.y1[e], y1[c]);
+      most(to.z1[e], z1[c]);
       most(to.reach[e], from.reach[c]);
-      most(to.value[e], value);
+      most(to.value[e], from.value[c] == from.value[c] ? from.value[c] : inf);
       least(to.cost[e], from.cost[c]);
       if constexpr (kind == Of::zones) to.bits[e] &= from.bits[c];
       else to.bits[e] |= from.bits[c];
       least(to.low[e], from.low[c]);
-      most(to.high[e], from.high[c]);
+      most(to.high[e], high[c]);
       least(to.index[e], from.index[c]);
     }
   }
   // The bounds that shrink usefully when a child goes; false if none did, so that the levels above stay as they are.
-  bool regather(int h, size_t e) {
-    Level &to = level[h], &from = level[h - 1];
-    float value = -__builtin_inff(), reach = 0.0f;
-    uint32_t index = kDead;
-    for (size_t c = 16 * e; c < 16 * e + 16; ++c) {
-      if (from.index[c] == kDead) continue;
-      most(value, from.value[c] == from.value[c] ? from.value[c] : __builtin_inff());
-      most(reach, from.reach[c]);
-      least(index, from.index[c]);
-    }
-    if (value == to.value[e] && reach == to.reach[e] && index == to.index[e]) return false;
-    to.value[e] = value;
-    to.reach[e] = reach;
-    to.index[e] = index;
+  static bool regather(Block& to, size_t e, const Block& from) {
+    const M32x16 dead = eq(U32x16::load(from.index), U32x16::set1(kDead));
+    const F32x16 raw = F32x16::load(from.value), inf = F32x16::set1(__builtin_inff());
+    float value[16], reach[16];
+    uint32_t index[16];
+    store(value, select(dead, -inf, select(is_nan(raw), inf, raw)));
+    store(reach, select(dead, F32x16::zero(), F32x16::load(from.reach)));
+    memcpy(index, from.index, sizeof index);
+    for (int half = 8; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) {
+        most(value[i], value[i + half]);
+        most(reach[i], reach[i + half]);
+        least(index[i], index[i + half]);
+      }
+    if (value[0] == to.value[e] && reach[0] == to.reach[e] && index[0] == to.index[e]) return false;
+    to.value[e] = value[0];
+    to.reach[e] = reach[0];
+    to.index[e] = index[0];
     return true;
   }
   template <class T>
@@ -249,12 +244,16 @@ using AgentTree = Tree<Of::agents>;
 
 DW_INLINE F32x16 larger(F32x16 a, F32x16 b) { return select(lt(a, b), b, a); }
 
-// Distance from a point to sixteen boxes.
-DW_INLINE F32x16 box_distance(const Level& l, size_t e, F32x16 x, F32x16 y, F32x16 z) {
-  const F32x16 zero = F32x16::zero();
-  const F32x16 dx = larger(larger(F32x16::load(l.x0 + e) - x, x - F32x16::load(l.x1 + e)), zero);
-  const F32x16 dy = larger(larger(F32x16::load(l.y0 + e) - y, y - F32x16::load(l.y1 + e)), zero);
-  const F32x16 dz = larger(larger(F32x16::load(l.z0 + e) - z, z - F32x16::load(l.z1 + e)), zero);
+// Distance from a point to sixteen boxes; those of a leaf are points.
+template <bool leaf>
+DW_INLINE F32x16 distance16(const Block& b, F32x16 x, F32x16 y, F32x16 z) {
+  F32x16 dx = F32x16::load(b.x0) - x, dy = F32x16::load(b.y0) - y, dz = F32x16::load(b.z0) - z;
+  if constexpr (!leaf) {
+    const F32x16 zero = F32x16::zero();
+    dx = larger(larger(dx, x - F32x16::load(b.x1)), zero);
+    dy = larger(larger(dy, y - F32x16::load(b.y1)), zero);
+    dz = larger(larger(dz, z - F32x16::load(b.z1)), zero);
+  }
   return sqrt((dx * dx + dy * dy) + dz * dz);
 }
 
