@@ -92,25 +92,19 @@ def largest_component(grid: Grid) -> npt.NDArray[np.int64]:
     return np.flatnonzero(labels == np.argmax(sizes)).astype(np.int64) if sizes.any() else np.zeros(0, np.int64)
 
 
-def from_tables(what: str, rows: Sequence[Mapping[str, Any]], file: str) -> tuple[Records, list[int]]:
-    """Records sorted by id from [[agent]] or [[zone]] tables, and the external ids (none when all fit u32)."""
+def from_tables(what: str, rows: Sequence[Mapping[str, Any]]) -> tuple[Records, list[int]]:
+    """Records from [[agent]] or [[zone]] tables ascending by id, and the external ids (none when all fit u32)."""
     names, dtype = (AGENT_KEYS, AGENT_DTYPE) if what == "agents" else (ZONE_KEYS, ZONE_DTYPE)
-    table = what[:-1]
-    seen: dict[int, int] = {}
-    for number, row in enumerate(rows, start=1):
-        if row["id"] in seen:
-            raise ScenarioError(file, f"[[{table}]] {seen[row['id']]} and {number}", f"have the same id {row['id']}")
-        seen[row["id"]] = number
-    ordered = sorted(rows, key=lambda row: int(row["id"]))
-    external = [int(row["id"]) for row in ordered]
+    external = [int(row["id"]) for row in rows]
+    assert all(a < b for a, b in zip(external, external[1:], strict=False)), "sorted and unique"
     if not external or external[-1] <= ID_MAX:
         ids, external = external, []
     else:
         ids = list(range(len(external)))
-    out = np.zeros(len(ordered), dtype)
+    out = np.zeros(len(rows), dtype)
     out["id"] = ids
     for name in ("x", "y", "z", *names):
-        out[name] = [row[name] for row in ordered]
+        out[name] = [row[name] for row in rows]
     if what == "agents":
         out["zone"] = NO_ZONE
     return out, external

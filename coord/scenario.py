@@ -147,6 +147,12 @@ def _rows(table: Table, value: Any, file: str) -> list[Document]:
         raise ScenarioError(file, table.name, f"expected tables [[{table.name}]], got {type(value).__name__}")
     rows = [_table(table, row, file, f"[[{table.name}]] {number} ") for number, row in enumerate(value, start=1)]
     if table.name in ("agent", "zone"):
+        seen: dict[int, int] = {}
+        for number, row in enumerate(rows, start=1):
+            if row["id"] in seen:
+                where = f"[[{table.name}]] {seen[row['id']]} and {number}"
+                raise ScenarioError(file, where, f"have the same id {row['id']}")
+            seen[row["id"]] = number
         return sorted(rows, key=lambda row: int(row["id"]))
     return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
 
@@ -251,7 +257,7 @@ def _records(
 ) -> tuple[Records, Draw | None, list[int]]:
     section, tables = document.get(what), document.get(what[:-1])
     if section is None:
-        records, external = fleet.from_tables(what, tables or [], file)
+        records, external = fleet.from_tables(what, tables or [])
         return records, None, external
     if tables is not None:
         raise ScenarioError(file, f"[{what}]", f"expected either [{what}] or [[{what[:-1]}]], got both")

@@ -1,0 +1,343 @@
+"""SITE.toml: every key has a type, a range and a default, and every mistake is named."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from coord.errors import MapError, ScenarioError
+from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE, PlanConfig
+from coord.scenario import Scenario
+from coord.scenario_schema import REQUIRED, TABLES, json_schema, markdown_tables, nearest
+from coord.setup import setup_from_map
+
+HEAD = 'version = 1\nname = "t"\n'
+TWO = HEAD + '[[agent]]\nid = 5\nx = 1.0\ny = 2\n[[agent]]\nid = 3\nx = 0.0\ny = 0.0\nspeed = 2\n'
+PAGE = Path(__file__).parents[2] / "docs" / "formats"
+MAP = b"type octile\nheight 2\nwidth 3\nmap\n..@\n...\n"
+
+
+def _site(text: str, base: Path = Path()) -> Scenario:
+    return Scenario.loads(text, base)
+
+
+def test_defaults_are_those_of_plan_config() -> None:
+    assert _site(HEAD).setup.config == PlanConfig()
+    plan = {key.name: key.default for key in TABLES["plan"].keys}
+    for name, value in plan.items():
+        if name not in ("planner", "every_ticks"):
+            assert getattr(PlanConfig(), name) == pytest.approx(value, rel=1e-7), name
+
+
+def test_a_scenario_without_agents_and_zones_is_valid() -> None:
+    setup = _site(HEAD).setup
+    assert (len(setup.agents), len(setup.zones), setup.motion.model, setup.planner) == (0, 0, "straight", "swap")
+
+
+def test_agents_are_sorted_by_id_and_get_the_defaults() -> None:
+    agents = _site(TWO).setup.agents
+    assert agents["id"].tolist() == [3, 5]
+    assert agents["speed"].tolist() == [2.0, 1.0]
+    assert agents["zone"].tolist() == [NO_ZONE, NO_ZONE]
+    assert agents["memory_ticks"].tolist() == [100, 100]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('version = 2\nname = "t"\n', "SITE.toml: version: expected 1 to 1, got 2"),
+        ("version = 1\n", 'SITE.toml: name: is missing: 1 to 60 bytes; the producer is "sim/" and the name'),
+        ('version = 1\nname = ""\n', "SITE.toml: name: expected 1 to 60 bytes of printable text, got ''"),
+        (HEAD + "sead = 1\n", "SITE.toml: sead: unknown key (nearest: seed)"),
+        (HEAD + "[plann]\n", "SITE.toml: plann: unknown key (nearest: plan)"),
+        (HEAD + "[plan]\nw_idel = 1.0\n", "SITE.toml: [plan] w_idel: unknown key (nearest: w_idle)"),
+        (HEAD + "[[zone]]\nid = 1\nx = 0.0\ny = 0.0\nradios = 1.0\n",
+         "SITE.toml: [[zone]] 1 radios: unknown key (nearest: radius)"),
+        (HEAD + "seed = -1\n", "SITE.toml: seed: expected 0 to 18446744073709551615, got -1"),
+        (HEAD + 'seed = "7"\n', "SITE.toml: seed: expected an integer, got text '7'"),
+        (HEAD + "seed = 7.0\n", "SITE.toml: seed: expected an integer, got number 7.0"),
+        (HEAD + "seed = true\n", "SITE.toml: seed: expected an integer, got boolean True"),
+        (HEAD + "[plan]\nw_idle = nan\n", "SITE.toml: [plan] w_idle: expected a finite number, got nan"),
+        (HEAD + "[plan]\nw_idle = 1e39\n",
+         "SITE.toml: [plan] w_idle: expected -3.4028234663852886e+38 to 3.4028234663852886e+38, got 1e+39"),
+        (HEAD + "[plan]\ncutoff_sigmas = 9\n", "SITE.toml: [plan] cutoff_sigmas: expected 0.0009765625 to 8.0, got 9"),
+        (HEAD + '[plan]\nplanner = "auction"\n',
+         'SITE.toml: [plan] planner: "auction" comes in a later version; this one has greedy, swap'),
+        (HEAD + '[plan]\nplanner = "swop"\n',
+         'SITE.toml: [plan] planner: expected greedy or swap, got "swop" (nearest: swap)'),
+        (HEAD + '[motion]\nmodel = "pibt"\n',
+         'SITE.toml: [motion] model: "pibt" comes in a later version; this one has straight, grid'),
+        (HEAD + '[motion]\nmodel = "grid"\n',
+         'SITE.toml: [motion] model: expected a [map] for "grid" (or model = "straight")'),
+        (HEAD + "[motion]\ncharged_energy = 0.01\n",
+         "SITE.toml: [motion] charged_energy: expected at least min_energy (0.05), got 0.01"),
+        (HEAD + '[demand]\nmodel = "poisson"\n',
+         'SITE.toml: [demand] model: "poisson" comes in a later version; this one has persistent'),
+        (HEAD + "[faults]\nlost = 3\n", "SITE.toml: [faults] lost: faults come in a later version"),
+        (HEAD + "agents = 3\n", "SITE.toml: agents: expected a table [agents], got int"),
+        (HEAD + "[agent]\nid = 1\n", "SITE.toml: agent: expected tables [[agent]], got dict"),
+        (HEAD + "[agents]\n", "SITE.toml: [agents]: expected one of random and file"),
+        (HEAD + '[agents]\nrandom = 1\nfile = "a.npy"\n', "SITE.toml: [agents]: expected one of random and file"),
+        (HEAD + "[agents]\nrandom = 1\n[[agent]]\nid = 1\nx = 0.0\ny = 0.0\n",
+         "SITE.toml: [agents]: expected either [agents] or [[agent]], got both"),
+        (HEAD + "[agents]\nrandom = 99999999\n", "SITE.toml: [agents] random: expected at most 16777216, got 99999999"),
+        (HEAD + "[agents]\nrandom = 1\nbox = [0, 0, 1]\n",
+         "SITE.toml: [agents] box: expected 4 numbers [x0, y0, x1, y1], got array [0, 0, 1]"),
+        (HEAD + "[agents]\nrandom = 1\nbox = [5, 0, 1, 1]\n",
+         "SITE.toml: [agents] box: expected x0 <= x1 and y0 <= y1, got [5, 0, 1, 1]"),
+        (TWO + "[[agent]]\nid = 5\nx = 9.0\ny = 9.0\n", "SITE.toml: [[agent]] 1 and 3: have the same id 5"),
+        (HEAD + "[[agent]]\nid = 1\nx = inf\ny = 0.0\n", "SITE.toml: [[agent]] 1 x: expected a finite number, got inf"),
+        (HEAD + "[[agent]]\nid = 1\nx = 1048577.0\ny = 0.0\n",
+         "SITE.toml: [[agent]] 1 x: expected -1048576.0 to 1048576.0, got 1048577.0"),
+        (HEAD + "[[agent]]\nid = 1\ny = 0.0\n", "SITE.toml: [[agent]] 1 x: is missing: metres east"),
+        (HEAD + '[[obstacle]]\nkind = "circle"\nx = 1.0\ny = 1.0\n',
+         "SITE.toml: [[obstacle]] radius: is missing in a circle: x, y, radius"),
+        (HEAD + '[[obstacle]]\nkind = "polygon"\npoints = [[0, 0], [1, 0], [1, 1]]\nradius = 1.0\n',
+         "SITE.toml: [[obstacle]] radius: does not belong in a polygon: points"),
+        (HEAD + '[[obstacle]]\nkind = "polygon"\npoints = [[0, 0], [1, 0]]\n',
+         "SITE.toml: [[obstacle]] 1 points: expected at least 3 pairs [x, y], got array [[0, 0], [1, 0]]"),
+        (HEAD + "[[kernel]]\nx = 0.0\ny = 0.0\nsigma = 0.0\nweight = 1.0\n",
+         "SITE.toml: [[kernel]] 1 sigma: expected 0.0009765625 to 1048576.0, got 0.0"),
+        (HEAD + "[[kernel]]\nx = 0.0\ny = 0.0\nsigma = 1.0\nweight = 1e-30\n",
+         "SITE.toml: [[kernel]] weight: expected 0 or a size of at least 2^-64, got 1e-30"),
+        (HEAD + "origin = [91.0, 0, 0]\n",
+         "SITE.toml: origin: expected a latitude within ±90 and a longitude within ±180, got [91.0, 0, 0]"),
+        (HEAD + '[scene]\nfile = "s.ply"\ntransform = [[1, 0], [0, 1]]\n',
+         "SITE.toml: [scene] transform: expected 4 rows of 4 numbers, got array [[1, 0], [0, 1]]"),
+        (HEAD + '[map]\nfile = "none.map"\n',
+         "SITE.toml: [map] file: none.map cannot be read: No such file or directory"),
+        (HEAD + '[agents]\nfile = "none.npy"\n',
+         "SITE.toml: [agents] file none.npy: cannot be read: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_key_and_what_was_expected(text: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        _site(text)
+    assert str(error.value) == message
+
+
+def test_text_that_is_not_toml_is_refused_with_its_line() -> None:
+    with pytest.raises(ScenarioError, match=r"SITE.toml: is not TOML: .*line 2"):
+        _site("version = 1\nname = ?\n")
+
+
+def test_a_missing_file_and_bytes_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "SITE.toml"
+    with pytest.raises(ScenarioError) as error:
+        Scenario.load(path)
+    assert str(error.value) == f"{path}: cannot be read: No such file or directory"
+    path.write_bytes(b"version = 1\nname = '\xff'\n")
+    with pytest.raises(ScenarioError) as error:
+        Scenario.load(path)
+    assert str(error.value) == f"{path}: expected UTF-8, got byte 0xff at 20"
+
+
+def _map_site(tmp_path: Path, extra: str = "", cell: str = "") -> Scenario:
+    (tmp_path / "m.map").write_bytes(MAP)
+    return _site(HEAD + f'[map]\nfile = "m.map"\n{cell}' + extra, tmp_path)
+
+
+def test_a_map_makes_a_grid_fleet(tmp_path: Path) -> None:
+    setup = _map_site(tmp_path, "[agents]\nrandom = 5\n[zones]\nrandom = 5\n").setup
+    assert setup.motion.model == "grid"
+    assert sorted(zip(setup.agents["x"].tolist(), setup.agents["y"].tolist(), strict=True)) == [
+        (0.5, 0.5), (0.5, 1.5), (1.5, 0.5), (1.5, 1.5), (2.5, 0.5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("[[agent]]\nid = 1\nx = 2.5\ny = 1.5\n",
+         "SITE.toml: agent 1: (2.5, 1.5, 0.0) is on an obstacle (column 2, row 0 of the map)"),
+        ("[[agent]]\nid = 1\nx = 3.5\ny = 1.5\n", "SITE.toml: agent 1: (3.5, 1.5, 0.0) lies outside the map"),
+        ("[[agent]]\nid = 1\nx = 0.6\ny = 1.5\n",
+         "SITE.toml: agent 1: (0.6000000238418579, 1.5, 0.0) is not the centre of a cell "
+         "(the nearest is (0.5, 1.5, 0.0))"),
+        ("[[zone]]\nid = 4\nx = 0.9\ny = 0.9\n",
+         "SITE.toml: zone 4: cannot be served from the centre (0.5, 0.5, 0.0) of its cell: expected a radius that "
+         "reaches it, got 0.5"),
+        ('[motion]\nmodel = "straight"\n',
+         'SITE.toml: [motion] model: "straight" would go through the walls of the [map]: use "grid"'),
+        ("[agents]\nrandom = 6\n",
+         "SITE.toml: [agents] random: 6 agents need distinct free cells, the largest component of the map has 5"),
+        ("[agents]\nrandom = 2\nbox = [0, 0, 1, 1]\n",
+         "SITE.toml: [agents] box: expected no box with a [map]: places are drawn on its free cells"),
+    ],
+)  # fmt: skip
+def test_a_grid_fleet_stands_on_free_cells(tmp_path: Path, extra: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        _map_site(tmp_path, extra)
+    assert str(error.value) == message
+
+
+def test_a_map_with_another_blake3_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"\[map\] blake3: expected 00, .*m.map has [0-9a-f]{64}$"):
+        _map_site(tmp_path, cell='blake3 = "00"\n')
+
+
+def test_a_damaged_map_keeps_its_line_and_column(tmp_path: Path) -> None:
+    (tmp_path / "m.map").write_bytes(MAP.replace(b"@", b"?"))
+    with pytest.raises(MapError, match=r"m.map:5:3: unknown glyph '\?'"):
+        _site(HEAD + '[map]\nfile = "m.map"\n', tmp_path)
+
+
+def _npy(tmp_path: Path, records: np.ndarray[Any, Any], what: str = "agents") -> Scenario:
+    np.save(tmp_path / "r.npy", records)
+    return _site(HEAD + f'[{what}]\nfile = "r.npy"\n', tmp_path)
+
+
+def _agents(n: int) -> np.ndarray[Any, Any]:
+    out = np.zeros(n, AGENT_DTYPE)
+    out["id"], out["zone"], out["speed"] = np.arange(n), NO_ZONE, 1.0
+    return out
+
+
+def test_agents_of_a_file_may_stand_in_any_order(tmp_path: Path) -> None:
+    first = _npy(tmp_path, _agents(5)).setup
+    again = _npy(tmp_path, _agents(5)[[3, 1, 4, 0, 2]]).setup
+    assert first.agents.tobytes() == again.agents.tobytes()
+    assert first.to_map() == again.to_map()
+
+
+def test_a_file_of_another_dtype_shape_or_length_is_refused(tmp_path: Path) -> None:
+    where = r"\[agents\] file r.npy: "
+    with pytest.raises(ScenarioError, match=where + r"expected AgentState records of 48 bytes, got dtype float32"):
+        _npy(tmp_path, np.zeros((5, 2), np.float32))
+    with pytest.raises(ScenarioError, match=where + r"expected AgentState records of 48 bytes, got dtype "):
+        _npy(tmp_path, np.zeros(3, ZONE_DTYPE))
+    with pytest.raises(ScenarioError, match=where + r"expected one dimension, got shape \(3, 1\)"):
+        _npy(tmp_path, _agents(3).reshape(3, 1))
+    np.save(tmp_path / "r.npy", _agents(3))
+    content = (tmp_path / "r.npy").read_bytes()
+    for data, got in ((content[:-1], 143), (content + b"\0", 145)):
+        (tmp_path / "r.npy").write_bytes(data)
+        with pytest.raises(ScenarioError, match=where + f"expected 144 bytes of records, got {got}"):
+            _site(HEAD + '[agents]\nfile = "r.npy"\n', tmp_path)
+    (tmp_path / "r.npy").write_bytes(b"not an array")
+    with pytest.raises(ScenarioError, match=where + "is not a .npy file: "):
+        _site(HEAD + '[agents]\nfile = "r.npy"\n', tmp_path)
+
+
+def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
+    np.save(tmp_path / "r.npy", np.array([print, None], object), allow_pickle=True)
+    with pytest.raises(ScenarioError, match=r"expected AgentState records of 48 bytes, got dtype object"):
+        _site(HEAD + '[agents]\nfile = "r.npy"\n', tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("x", np.nan, r"agents\[2\]\.x must be finite and within 2\^20 m, got nan"),
+        ("y", np.inf, r"agents\[2\]\.y must be finite and within 2\^20 m, got inf"),
+        ("id", 1, r"agents\[2\]\.id must be unique, got 1 as in agents\[1\]"),
+        ("mode", 2, r"row 2: expected mode 0, 3, 4 or 5 at the first tick, got 2"),
+        ("zone", 7, r"row 2: expected no zone \(4294967295\) at the first tick, got 7"),
+    ],
+)
+def test_a_bad_record_of_a_file_is_named_by_its_row(tmp_path: Path, field: str, value: float, text: str) -> None:
+    agents = _agents(4)
+    agents[field][2] = value
+    with pytest.raises(ScenarioError, match=text):
+        _npy(tmp_path, agents)
+
+
+def test_ids_above_u32_are_numbered_and_kept_in_a_table() -> None:
+    rows = [2**40, 3, 2**63]
+    text = HEAD + "".join(f"[[agent]]\nid = {i}\nx = {n}.0\ny = 0.0\n" for n, i in enumerate(rows))
+    setup = _site(text).setup
+    assert setup.agents["id"].tolist() == [0, 1, 2]
+    assert setup.agents["x"].tolist() == [1.0, 0.0, 2.0]
+    assert setup.agent_ids == (3, 2**40, 2**63)
+    assert setup.to_map()["ids"] == {"agents": [3, 2**40, 2**63], "zones": []}
+    with pytest.raises(ScenarioError, match="expected 0 to 18446744073709551615, got 18446744073709551616"):
+        _site(HEAD + f"[[agent]]\nid = {2**64}\nx = 0.0\ny = 0.0\n")
+
+
+def test_the_order_of_tables_keys_and_comments_changes_no_byte_of_the_scenario() -> None:
+    blocks = [
+        "[[zone]]\nid = 2\nx = 4.0\ny = 5.0\n",
+        "[[zone]]\nid = 1\nradius = 2.0\ny = 1.0\nx = 3\n",
+        '[[obstacle]]\nkind = "circle"\nx = 9.0\ny = 9.0\nradius = 1.0\n',
+        '[[obstacle]]\nkind = "polygon"\npoints = [[0, 0], [2, 0], [2, 2]]\n',
+        '[[obstacle]]\nkind = "polygon"\npoints = [[5, 5], [7, 5], [7, 7]]\n',
+        "[[kernel]]\nx = 1.0\ny = 1.0\nsigma = 2.0\nweight = 1.0\n",
+        "[[kernel]]\nx = 0.0\ny = 1.0\nsigma = 2.0\nweight = 1.0\n",
+        "[plan]\nw_idle = 1.0\nw_travel = 2\n",
+    ]
+    first = _site(HEAD + "".join(blocks))
+    again = _site("# words\n" + HEAD + "seed = 0\n" + "".join(reversed(blocks)))
+    assert first.to_toml() == again.to_toml()
+    assert first.setup.to_map() == again.setup.to_map()
+
+
+def test_the_canonical_text_reads_back_to_the_same_scenario() -> None:
+    text = HEAD.replace('"t"', '"caf\\u00e9 \\"q\\" \\\\"') + "origin = [52.54, 5.52, 0.0]\n[agents]\nrandom = 3\n"
+    first = _site(text)
+    again = _site(first.to_toml())
+    assert again.to_toml() == first.to_toml()
+    assert again.setup.to_map() == first.setup.to_map()
+    assert again.setup.name == 'café "q" \\'
+
+
+def test_another_seed_moves_drawn_places_and_another_planner_changes_the_config() -> None:
+    site = _site(HEAD + "[agents]\nrandom = 3\n[zones]\nrandom = 3\n")
+    other = site.with_changes(seed=1, planner="greedy")
+    assert site.setup.agents["x"].tolist() != other.setup.agents["x"].tolist()
+    assert (other.setup.seed, other.setup.config.planner) == (1, 0)
+    assert site.with_changes(seed=0) is site
+    with pytest.raises(ScenarioError, match='planner: "exact" comes in a later version'):
+        site.with_changes(planner="exact")
+
+
+def test_more_zones_never_move_the_agents_drawn() -> None:
+    few = _site(HEAD + "[agents]\nrandom = 3\n[zones]\nrandom = 3\n").setup
+    many = _site(HEAD + "[agents]\nrandom = 3\n[zones]\nrandom = 9\n").setup
+    assert few.agents.tobytes() == many.agents.tobytes()
+
+
+def test_a_setup_comes_back_from_its_map(tmp_path: Path) -> None:
+    site = _map_site(tmp_path, "[agents]\nrandom = 2\n[[zone]]\nid = 8\nx = 0.5\ny = 0.5\n")
+    setup = site.setup
+    again = setup_from_map(setup.to_map(), setup.agents, setup.zones)
+    assert again.to_map() == setup.to_map()
+    assert again.agents.tobytes() == setup.agents.tobytes()
+    assert again.grid == setup.grid
+
+
+def test_the_nearest_key_is_the_likest_word() -> None:
+    assert nearest("max_stale", [key.name for key in TABLES["plan"].keys]) == "max_stale_ticks"
+
+
+def test_the_page_and_the_schema_file_are_those_of_the_definition() -> None:
+    assert markdown_tables().strip() in (PAGE / "site-toml.md").read_text()
+    assert json.loads((PAGE / "site-toml.schema.json").read_text()) == json_schema()
+
+
+def test_the_schema_names_every_key_with_its_default() -> None:
+    schema = json_schema()
+    for table in TABLES.values():
+        body = schema if table.name == "" else schema["properties"][table.name]
+        body = body["items"] if table.rows else body
+        for key in table.keys:
+            entry = body["properties"][key.name]
+            assert entry["description"] == key.text
+            assert (key.name in body.get("required", [])) == (key.default is REQUIRED)
+            assert entry.get("default") == (None if key.default is REQUIRED else key.default)
+
+
+def test_the_example_of_the_page_is_a_scenario() -> None:
+    text = (PAGE / "site-toml.md").read_text().split("```toml\n")[1].split("```")[0]
+    setup = _site(text).setup
+    assert (setup.name, len(setup.agents), len(setup.zones), len(setup.obstacles), len(setup.kernels)) == (
+        "yard", 12, 20, 1, 1,
+    )  # fmt: skip
+
+
+def test_float32_fields_hold_the_rounded_value_of_the_text() -> None:
+    agent = _site(HEAD + "[[agent]]\nid = 1\nx = 0.1\ny = 0.0\n").setup.agents
+    assert agent["x"].tobytes() == struct.pack("<f", 0.1)
