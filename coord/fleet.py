@@ -6,6 +6,7 @@ child of the seed's key, zones the second, so a change of one number never moves
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ def from_tables(what: str, rows: Sequence[Mapping[str, Any]]) -> tuple[Records, 
     """Records from [[agent]] or [[zone]] tables ascending by id, and the external ids (none when all fit u32)."""
     names, dtype = (AGENT_KEYS, AGENT_DTYPE) if what == "agents" else (ZONE_KEYS, ZONE_DTYPE)
     external = [int(row["id"]) for row in rows]
-    assert all(a < b for a, b in zip(external, external[1:], strict=False)), "sorted and unique"
+    assert all(a < b for a, b in itertools.pairwise(external)), "sorted and unique"
     if not external or external[-1] <= ID_MAX:
         ids, external = external, []
     else:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from coord.errors import MapError, ScenarioError
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE, PlanConfig
 from coord.scenario import Scenario
