@@ -1,0 +1,396 @@
+"""audit: who rewrites a decision or an input, with every digest made to fit, is found and named."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import storage
+from coord.audit import audit
+from coord.frame import DecisionFrame, decode_frame_event, rows_digest
+from coord.inputs import Inputs, apply, encode
+from coord.plan import plan
+from coord.records import CONFIG_DTYPE, ROW_DTYPE, PlanConfig
+from coord.report import parse_checkpoint
+from coord.scenario import Scenario
+from coord.simulate import simulate
+from coord.stl import open_run, scenario_event
+from storage import Event, Ledger
+
+FLEET = 'version = 1\nname = "fleet"\nseed = 4\n[agents]\nrandom = 9\nspeed = 7\n[zones]\nrandom = 14\n'
+TICKS = 20
+Records = npt.NDArray[np.void]
+EditRows = Callable[[int, Records], None]
+EditInputs = Callable[[int, Inputs], None]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audit") / "run"
+    simulate(Scenario.loads(FLEET), TICKS, ledger=folder, sync="os")
+    return folder
+
+
+def _events(path: Path) -> list[Event]:
+    with Ledger.open(path, mode="r") as ledger:
+        return [event for _, event in ledger.scan()]
+
+
+def _write(path: Path, events: list[Event]) -> Path:
+    with Ledger.open(path, sync="os") as ledger:
+        ledger.append_many(events)
+    return path
+
+
+def _fit(frame: DecisionFrame, rows: Records, digest: bytes, prev: bytes) -> DecisionFrame:
+    """The frame with everything that its rows and inputs say, as our own writer would have it."""
+    return dataclasses.replace(
+        frame,
+        input_digest=digest,
+        rows_digest=rows_digest(rows),
+        prev_digest=prev,
+        assigned=int((rows["status"] == 0).sum()),
+        rejected=int((rows["status"] >= 2).sum()),
+        conflicts=int((rows["status"] == 7).sum()),
+        score_sum=int(rows["score"][rows["status"] == 0].sum(dtype=np.int64)),
+    )
+
+
+def _plan(now: Inputs, tick: int):  # type: ignore[no-untyped-def]
+    config = PlanConfig.from_record(np.frombuffer(now.config, CONFIG_DTYPE)[0])
+    return plan(now.agents, now.zones, now.obstacles, now.kernels, config, now_tick=tick)
+
+
+def forge(
+    source: Path, out: Path, *, rows: EditRows | None = None, inputs: EditInputs | None = None, replan: bool = False
+) -> Path:
+    """A copy of a run in which somebody who owns the folder changed something and made every digest fit again.
+
+    `inputs` may change each planned tick's inputs, `rows` its rows; replan=True makes the rows from the changed inputs.
+    """
+    events = _events(source)
+    out_events = [events[0]]
+    state: Inputs | None = None
+    written: Inputs | None = None
+    prev = bytes(16)
+    for index in range(1, len(events), 2):
+        part, event = events[index], events[index + 1]
+        state = apply(state, [part.effect], tick=part.tick)
+        now = state.copy()
+        frame, old_rows = decode_frame_event(event.effect)
+        if inputs is not None:
+            inputs(frame.frame_id, now)
+        effect = encode(now, part.tick, None if part.effect[4] == 0 else written)[0]
+        written = now.copy()
+        new_part = dataclasses.replace(part, effect=effect)
+        again = _plan(now, part.tick)
+        new_rows = again.rows.copy() if replan else old_rows.copy()
+        if rows is not None:
+            rows(frame.frame_id, new_rows)
+        base = again.frame(frame.frame_id) if replan else frame
+        new_frame = _fit(base, new_rows, again.input_digest, prev)
+        prev = new_frame.digest()
+        new_event = dataclasses.replace(event, effect=new_frame.encode() + new_rows.tobytes(), parents=(new_part.id,))
+        out_events += [new_part, new_event]
+    return _write(out, out_events)
+
+
+def _sound(path: Path) -> bool:
+    """No damage that the ledger alone could tell, and every frame well formed."""
+    return storage.verify_ledger(path).ok and audit(path, replan=False).ok
+
+
+def test_an_untouched_run_passes_every_audit(run: Path) -> None:
+    for kwargs in ({}, {"resimulate": True}, {"replan": False}, {"replan": False, "resimulate": True}):
+        report = audit(run, **kwargs)
+        assert (report.ok, report.frames, report.size, report.name) == (True, TICKS, 2 * TICKS + 1, "fleet")
+        assert report.planned == (TICKS if kwargs.get("replan", True) else 0)
+        assert report.resimulated == (TICKS if kwargs.get("resimulate") else 0)
+
+
+def test_forging_nothing_gives_the_same_root(run: Path, tmp_path: Path) -> None:
+    forged = forge(run, tmp_path / "copy")
+    assert [event.id for event in _events(forged)] == [event.id for event in _events(run)]
+    assert audit(forged).root == audit(run).root
+
+
+def test_a_rewritten_zone_is_found_with_frame_agent_and_field(run: Path, tmp_path: Path) -> None:
+    with open_run(run) as reader:
+        original = [view.rows["zone"].tolist() for view in reader.frames()][6]
+    free = next(zone for zone in range(14) if zone not in original)
+
+    def rewrite(frame_id: int, rows: Records) -> None:
+        if frame_id == 6:
+            rows["zone"][rows["agent"] == 4] = free
+
+    forged = forge(run, tmp_path / "forged", rows=rewrite)
+    assert _sound(forged)
+    report = audit(forged)
+    first = report.first_divergence
+    assert first is not None
+    assert not report.ok
+    assert (first.frame_id, first.tick, first.agent, first.field, first.rank) == (6, 6, 4, "zone", 14)
+    assert (first.expected, first.got) == (original[4], free)
+    assert str(first) == f"frame 6 (tick 6, rank 14): agent 4: zone: expected {original[4]}, got {free}"
+    assert [d.field for d in report.first_divergences] == ["zone", "frame.rows_digest", "frame.crc32c"]
+    assert (report.divergences, report.frames_diverged, report.problems) == (3, 1, [])
+
+
+def test_two_rewritten_frames_are_both_counted(run: Path, tmp_path: Path) -> None:
+    def rewrite(frame_id: int, rows: Records) -> None:
+        if frame_id in (3, 11):
+            rows["score"][2] += 1
+
+    report = audit(forge(run, tmp_path / "forged", rows=rewrite))
+    assert report.frames_diverged == 2
+    found = [(d.frame_id, d.agent, d.field) for d in report.first_divergences if d.agent is not None]
+    assert found == [(3, 2, "score"), (11, 2, "score")]
+    assert {d.frame_id for d in report.first_divergences if d.field == "frame.score_sum"} == {3, 11}
+
+
+def _move_agent(frame_id: int, now: Inputs) -> None:
+    if frame_id == 8:
+        now.agents["x"][5] += np.float32(9)
+
+
+def test_a_rewritten_input_is_found_by_the_decision_that_does_not_follow_from_it(run: Path, tmp_path: Path) -> None:
+    forged = forge(run, tmp_path / "forged", inputs=_move_agent)
+    assert _sound(forged)
+    first = audit(forged).first_divergence
+    assert first is not None
+    assert (first.frame_id, first.agent) == (8, 5)
+    assert first.field in ROW_DTYPE.names
+    simulated = audit(forged, resimulate=True).first_divergence
+    assert simulated is not None
+    assert (simulated.frame_id, simulated.agent, simulated.field, simulated.rank) == (8, 5, "inputs.agents.x", 17)
+    assert simulated.got == pytest.approx(float(str(simulated.expected)) + 9, rel=1e-6)
+
+
+def test_an_input_that_changes_no_decision_is_found_by_simulating_again_alone(run: Path, tmp_path: Path) -> None:
+    def rewrite(frame_id: int, now: Inputs) -> None:
+        if frame_id == 8:
+            now.agents["energy"][5] = 0.75
+
+    forged = forge(run, tmp_path / "forged", inputs=rewrite)
+    assert _sound(forged)
+    assert audit(forged).ok
+    report = audit(forged, resimulate=True)
+    assert not report.ok
+    assert [(d.frame_id, d.agent, d.field, d.got) for d in report.first_divergences] == [
+        (8, 5, "inputs.agents.energy", 0.75)
+    ]
+
+
+def test_inputs_and_plans_rewritten_together_are_found_by_simulating_again_alone(run: Path, tmp_path: Path) -> None:
+    forged = forge(run, tmp_path / "forged", inputs=_move_agent, replan=True)
+    assert _sound(forged)
+    assert audit(forged).ok
+    for replan in (True, False):
+        report = audit(forged, resimulate=True, replan=replan)
+        first = report.first_divergence
+        assert first is not None
+        assert (first.frame_id, first.agent, first.field) == (8, 5, "inputs.agents.x")
+
+
+def test_a_rewritten_first_input_of_a_drawn_fleet_contradicts_the_scenario(run: Path, tmp_path: Path) -> None:
+    def rewrite(frame_id: int, now: Inputs) -> None:
+        if frame_id == 0:
+            now.zones["priority"][3] = 2.0
+
+    report = audit(forge(run, tmp_path / "forged", inputs=rewrite, replan=True))
+    first = report.first_divergence
+    assert first is not None
+    assert (first.frame_id, first.agent, first.field) == (0, None, "inputs.zones[3].priority")
+    assert (first.expected, first.got) == (1.0, 2.0)
+
+
+def test_a_rewritten_first_input_of_a_listed_fleet_contradicts_the_digest_of_the_scenario(tmp_path: Path) -> None:
+    text = 'version = 1\nname = "two"\n[[agent]]\nid = 3\nx = 0.0\ny = 0.0\n[zones]\nrandom = 3\n'
+    simulate(Scenario.loads(text), 4, ledger=tmp_path / "run", sync="os")
+
+    def rewrite(frame_id: int, now: Inputs) -> None:
+        if frame_id == 0:
+            now.agents["caps"] = 7
+
+    report = audit(forge(tmp_path / "run", tmp_path / "forged", inputs=rewrite, replan=True))
+    assert not report.ok
+    assert report.problems[0].rank == 0
+    assert "coord.scenario: agents: expected digest" in report.problems[0].text
+
+
+def test_a_whole_other_run_is_told_apart_by_a_checkpoint_alone(run: Path, tmp_path: Path) -> None:
+    kept = audit(run)
+    other = tmp_path / "other"
+    simulate(Scenario.loads(FLEET), TICKS, 5, other, sync="os")
+    assert audit(other, resimulate=True).ok
+    assert kept.root is not None
+    report = audit(other, expect=(kept.size, kept.root))
+    assert not report.ok
+    assert report.problems[0].where == "checkpoint"
+    note = f"fleet\n{kept.size}\n{base64.b64encode(kept.root).decode()}\n"
+    assert not audit(other, expect=note).ok
+    assert audit(run, expect=note).ok
+    assert audit(run, expect=(kept.size, kept.root.hex())).ok
+
+
+def test_a_checkpoint_of_fewer_events_is_found_in_a_longer_ledger_and_not_in_a_shorter(run: Path, tmp_path: Path) -> None:
+    simulate(Scenario.loads(FLEET), 8, ledger=tmp_path / "short", sync="os")
+    short, whole = audit(tmp_path / "short"), audit(run)
+    assert short.root is not None
+    assert whole.root is not None
+    assert audit(run, expect=(short.size, short.root)).ok
+    assert not audit(run, expect=(short.size - 1, short.root)).ok
+    report = audit(tmp_path / "short", expect=(whole.size, whole.root))
+    assert not report.ok
+    assert report.problems[0].where == "checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("", "checkpoint: expected the lines origin, size and base64 root, each ended by a newline"),
+        ("a\n1\nAAAA", "checkpoint: expected the lines origin, size and base64 root, each ended by a newline"),
+        ("a\n01\nAAAA\n", "checkpoint: line 2: expected a decimal size, got '01'"),
+        ("a\n-1\nAAAA\n", "checkpoint: line 2: expected a decimal size, got '-1'"),
+        ("a\n1\nAAAA\n", "checkpoint: expected the base64 of a root of 32 bytes, got 'AAAA'"),
+        ("a\n1\n!!\n", "checkpoint: expected the base64 of a root of 32 bytes, got '!!'"),
+        ((1, b"a"), "checkpoint: expected a size of at least 0 and a root of 32 bytes, got 1 and 1 bytes"),
+    ],
+)
+def test_a_malformed_checkpoint_is_refused(value: tuple[int, bytes] | str, text: str) -> None:
+    with pytest.raises(ValueError, match="checkpoint") as error:
+        parse_checkpoint(value)
+    assert str(error.value) == text
+
+
+def test_the_checkpoint_of_the_worked_example_is_read() -> None:
+    size, root = parse_checkpoint(
+        "droveway.example/ledger\n2\ni78cvfbm2ngg8djMsyOgEvv5buE3kYuhvLNaw8h/eIU=\n\n— droveway.example/ledger rCrQ\n"
+    )
+    assert (size, root.hex()[:16]) == (2, "8bbf1cbdf6e6da78")
+
+
+def _without(run: Path, out: Path, drop: set[int]) -> Path:
+    return _write(out, [event for rank, event in enumerate(_events(run)) if rank not in drop])
+
+
+def test_a_missing_frame_is_found(run: Path, tmp_path: Path) -> None:
+    report = audit(_without(run, tmp_path / "gap", {15, 16}))
+    texts = [problem.text for problem in report.problems]
+    assert "rank 15: sequence: expected 15, got 17" in texts
+    assert "rank 16: tick: expected 7, got 8" in texts
+    first = report.first_divergence
+    assert first is not None
+    assert (first.frame_id, first.tick, first.field, first.expected, first.got) == (7, 8, "frame.frame_id", 7, 8)
+
+
+def test_a_ledger_that_begins_with_no_scenario_is_no_run(run: Path, tmp_path: Path) -> None:
+    report = audit(_without(run, tmp_path / "headless", {0}))
+    assert not report.ok
+    assert report.problems[0].text == "rank 0: expected an event of kind coord.scenario, got coord.inputs" or (
+        "scenario" in " ".join(problem.where for problem in report.problems)
+    )
+
+
+def test_a_frame_without_its_inputs_is_a_problem_and_the_audit_goes_on(run: Path, tmp_path: Path) -> None:
+    report = audit(_without(run, tmp_path / "lost", {15}))
+    assert report.frames == TICKS
+    assert any(problem.rank == 15 and problem.where == "parents" for problem in report.problems)
+    assert any("coord.inputs" in problem.text for problem in report.problems)
+
+
+def test_a_second_scenario_and_an_unknown_kind_are_problems(run: Path, tmp_path: Path) -> None:
+    events = _events(run)
+    more = [
+        dataclasses.replace(scenario_event(Scenario.loads(FLEET).setup), sequence=41),
+        Event(producer="sim/fleet", effect=b"", kind="coord.other", sequence=42, tick=20),
+        Event(producer="notes", effect=b"", kind="note.text", sequence=0, tick=20),
+    ]
+    report = audit(_write(tmp_path / "more", events + more))
+    assert [problem.text for problem in report.problems] == [
+        "rank 41: kind: expected the scenario at rank 0 only, got coord.scenario",
+        "rank 42: kind: expected a known kind, got coord.other",
+    ]
+
+
+def test_wall_time_another_producer_and_another_schema_are_problems(run: Path, tmp_path: Path) -> None:
+    events = _events(run)
+    events[1] = dataclasses.replace(events[1], wall_ns=5)
+    events[2] = dataclasses.replace(events[2], parents=(events[1].id,), producer="sim/other", schema=2)
+    report = audit(_write(tmp_path / "odd", events))
+    assert [problem.text for problem in report.problems] == [
+        "rank 1: wall_ns: expected None, got 5",
+        "rank 2: producer: expected sim/fleet, got sim/other",
+        "rank 2: schema: expected 1, got 2",
+    ]
+
+
+def test_a_frame_with_a_wrong_crc_or_a_cut_row_is_found(run: Path, tmp_path: Path) -> None:
+    events = _events(run)
+    effect = bytearray(events[4].effect)
+    effect[125] ^= 1
+    events[4] = dataclasses.replace(events[4], effect=bytes(effect))
+    events[6] = dataclasses.replace(events[6], effect=events[6].effect[:-1])
+    report = audit(_write(tmp_path / "cut", events))
+    assert [(d.frame_id, d.field) for d in report.first_divergences][0] == (1, "frame.crc32c")
+    assert any(problem.rank == 6 and problem.where == "frame" for problem in report.problems)
+    again = audit(tmp_path / "cut", replan=False)
+    assert any("crc32c must be" in problem.text for problem in again.problems)
+
+
+def test_a_row_too_few_names_its_agent(run: Path, tmp_path: Path) -> None:
+    events = _events(run)
+    events[4] = dataclasses.replace(events[4], effect=events[4].effect[:-32])
+    first = audit(_write(tmp_path / "few", events)).first_divergence
+    assert first is not None
+    assert (first.frame_id, first.agent, first.field, first.expected, first.got) == (1, 8, "row", "a row", "none")
+
+
+def test_a_nan_in_stored_inputs_is_named_and_not_planned(run: Path, tmp_path: Path) -> None:
+    events = _events(run)
+    state = apply(None, [events[1].effect])
+    state.agents["x"][2] = np.nan
+    events[1] = dataclasses.replace(events[1], effect=encode(state, 0, None)[0])
+    events[2] = dataclasses.replace(events[2], parents=(events[1].id,))
+    report = audit(_write(tmp_path / "nan", events))
+    named = [(d.agent, d.field) for d in report.first_divergences]
+    assert (2, "inputs.agents.x") in named
+
+
+def test_a_flip_inside_a_stored_event_is_located_and_the_audit_goes_on(run: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    target = _events(run)[20].effect[128:160]
+    files = [path for path in (copy / "ledger").rglob("*") if path.is_file() and target in path.read_bytes()]
+    assert files
+    for path in files:
+        data = bytearray(path.read_bytes())
+        data[data.find(target) + 5] ^= 4
+        path.write_bytes(bytes(data))
+    report = audit(copy)
+    assert not report.ok
+    assert report.problem_count > 0
+
+
+def test_a_path_without_a_ledger_is_an_error_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(storage.NotALedgerError):
+        audit(tmp_path / "nothing")
+
+
+def test_progress_ends_at_its_total(run: Path) -> None:
+    told: list[tuple[int, int]] = []
+    audit(run, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (82, 82)
+    assert told == sorted(told)
+
+
+def test_an_open_ledger_is_audited_in_place(run: Path) -> None:
+    with Ledger.open(run, mode="r") as ledger:
+        assert audit(ledger, resimulate=True).ok
