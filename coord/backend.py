@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import _kernels, field_ref, grid_ref, obstacle_ref, plan_ref
+from coord import _kernels, field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
 
@@ -146,3 +146,13 @@ def field_points(
     out = np.empty(len(x), np.float32)
     _kernels.field_points(x, y, cell, start, items, kx, ky, reach, inv, weight, out)
     return out
+
+
+def grid_paths(
+    seen: U32, entered: U8, queue: I32, width: int, start: I32, goal: I32, generation: int, directions: U8, length: I32
+) -> None:
+    """Shortest paths on a bordered grid; see motion_ref.grid_paths. `generation` is above every free value of `seen`."""
+    if REFERENCE:
+        motion_ref.grid_paths(seen, width, start, goal, directions, length)
+    else:
+        _kernels.grid_paths(seen, entered, queue, width, start, goal, generation, directions, length)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from coord import motion_ref
+from coord import backend, motion_ref
 from coord.grid import Grid
 from coord.movingai import cell_centres
 
@@ -140,7 +140,13 @@ class GridPaths:
         lengths = np.zeros(len(rows), np.int32)
         directions = np.zeros((len(rows), HORIZON), np.uint8)
         starts, goals = self.cell[rows], self._goal[rows]
-        motion_ref.grid_paths(self._seen, self._width, starts, goals, directions, lengths)
+        if self._generation + len(rows) >= motion_ref.BLOCKED:
+            self._seen[self._seen != motion_ref.BLOCKED] = 0
+            self._generation = 1
+        backend.grid_paths(
+            self._seen, self._entered, self._queue, self._width, starts, goals, self._generation, directions, lengths
+        )
+        self._generation += len(rows)
         self._directions[rows] = directions
         self._left[rows] = lengths
         self._used[rows] = 0

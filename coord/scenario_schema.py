@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-U16_MAX = 2**16 - 1
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
 F32_MAX = float.fromhex("0x1.fffffep127")
@@ -124,7 +123,7 @@ TABLES: dict[str, Table] = {
                 Key("idle_score", "int", -(2**31), "integer score of staying idle; -2147483648 derives it",
                     -(2**31), 2**31 - 1),
                 Key("work_budget", "int", 0, "most swap tests of one plan; 0 is the planner's own bound", 0, U64_MAX),
-                _u32("k_candidates", 24, "candidates kept for each agent", 1, U16_MAX),
+                _u32("k_candidates", 24, "candidates kept for each agent", 1, 256),
                 _u32("flags", 0, "bit 0: obstacles on the straight way to a zone bind", 0, 1),
             ),
         ),

@@ -6,6 +6,7 @@ namespace DW_ISA {
 using droveway::Field;
 using droveway::Problem;
 using droveway::Shapes;
+using droveway::Ways;
 
 void field_points(const Field& field, float* out);
 void gaussian_terms(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
@@ -26,4 +27,6 @@ void pair_values(const Problem& problem, const int32_t* assigned, int32_t* score
 void leftover_status(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace);
 void grid_components(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);
 size_t plan_workspace(size_t n, size_t m);
+void grid_paths(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
+                uint8_t* directions, int32_t* length);
 }  // namespace DW_ISA

@@ -310,6 +310,36 @@ void bind_field(nb::module_& m) {
       "out"_a.noconvert());
 }
 
+void bind_motion(nb::module_& m) {
+  m.def("grid_paths", [](Out<uint32_t> seen, Out<uint8_t> entered, Out<int32_t> queue, uint32_t width, In<int32_t> start,
+                         In<int32_t> goal, uint32_t generation, Out2<uint8_t> directions, Out<int32_t> length) {
+        const size_t cells = seen.shape(0), n = start.shape(0);
+        require(width >= 2 && cells % width == 0 && cells / width >= 2 && cells <= 0x7FFFFFFFu,
+                "grid_paths: seen must be rows of width cells, border included");
+        require(entered.shape(0) == cells && queue.shape(0) == cells,
+                "grid_paths: entered and queue must have one entry a cell");
+        require(goal.shape(0) == n && length.shape(0) == n && directions.shape(0) == n &&
+                    directions.shape(1) <= 0x7FFFFFFFu,
+                "grid_paths: start, goal, length and directions must have the same length");
+        require(generation > 0 && uint64_t(generation) + n < 0xFFFFFFFFu, "grid_paths: generation is out of range");
+        const size_t rows = cells / width;
+        for (size_t c = 0; c < cells; ++c) {
+          const bool border = c < width || c >= (rows - 1) * width || c % width == 0 || c % width == width - 1;
+          require(seen.data()[c] == 0xFFFFFFFFu || (!border && seen.data()[c] < generation),
+                  "grid_paths: seen must be blocked on the border and below generation elsewhere");
+        }
+        for (size_t i = 0; i < n; ++i)
+          require(start.data()[i] >= 0 && size_t(start.data()[i]) < cells && goal.data()[i] >= 0 &&
+                      size_t(goal.data()[i]) < cells,
+                  "grid_paths: start and goal must be cells");
+        const droveway::Ways ways{int32_t(width), int32_t(directions.shape(1)), seen.data(), entered.data(), queue.data()};
+        call_kernel([&] {
+          kernels().grid_paths(ways, start.data(), goal.data(), n, generation, directions.data(), length.data());
+        });
+      }, "seen"_a.noconvert(), "entered"_a.noconvert(), "queue"_a.noconvert(), "width"_a, "start"_a.noconvert(),
+      "goal"_a.noconvert(), "generation"_a, "directions"_a.noconvert(), "length"_a.noconvert());
+}
+
 nb::dict self_test(const std::string& isa) {
   const CoordTable* t = nullptr;
   for (Isa level : {Isa::v3, Isa::v4, Isa::neon})
@@ -337,4 +367,5 @@ NB_MODULE(_kernels, m) {
   bind_planning(m);
   bind_zones(m);
   bind_field(m);
+  bind_motion(m);
 }

@@ -18,5 +18,6 @@ const droveway::CoordTable coord_table = {
     .leftover_status = leftover_status,
     .grid_components = grid_components,
     .plan_workspace = plan_workspace,
+    .grid_paths = grid_paths,
 };
 }  // namespace DW_ISA

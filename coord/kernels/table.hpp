@@ -42,6 +42,15 @@ struct Field {
   const float *kx, *ky, *reach, *inv, *weight;
 };
 
+// A grid with a blocked border of one cell, and the buffers of a search in it; each has one entry a cell.
+struct Ways {
+  int32_t width;   // border included
+  int32_t horizon;  // directions kept of a path
+  uint32_t* seen;  // 0xFFFFFFFF where blocked, else the generation of the last search that came here
+  uint8_t* entered;
+  int32_t* queue;
+};
+
 struct CoordTable {
   // out[i] = field at point i
   void (*field_points)(const Field& field, float* out);
@@ -73,6 +82,9 @@ struct CoordTable {
   // labels of the 4-connected free regions; queue has width·height entries
   void (*grid_components)(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);
   size_t (*plan_workspace)(size_t n, size_t m);
+  // shortest paths of n agents on a bordered grid, the first `horizon` directions of each (coord/motion_ref.py)
+  void (*grid_paths)(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
+                     uint8_t* directions, int32_t* length);
 };
 
 void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context);

@@ -6,7 +6,8 @@ from collections import deque
 
 import numpy as np
 import numpy.typing as npt
-from coord import motion_ref
+import pytest
+from coord import _kernels, backend, motion_ref
 from coord.grid import Grid
 from coord.motion import HORIZON, GridPaths, can_move, straight_steps
 from hypothesis import given, settings
@@ -175,3 +176,47 @@ def test_a_step_that_reaches_the_goal_ends_exactly_there() -> None:
 def test_only_normal_speeds_above_zero_move() -> None:
     speeds = np.array([1, 0, -1, 1e-39, np.nan, np.inf, np.finfo(np.float32).tiny], np.float32)
     assert can_move(speeds).tolist() == [True, False, False, False, False, False, True]
+
+
+@given(grids, st.integers(0, 2**32))
+@settings(deadline=None)
+def test_the_kernel_and_its_twin_write_the_same_bytes(blocked: npt.NDArray[np.bool_], seed: int) -> None:
+    random = np.random.default_rng(seed)
+    bordered = np.pad(blocked, 1, constant_values=True)
+    seen = np.where(bordered.reshape(-1), np.uint32(motion_ref.BLOCKED), np.uint32(0))
+    start, goal = random.integers(0, len(seen), (2, 30), np.int32)
+    width, cells = bordered.shape[1], len(seen)
+    twin, kernel = [(np.full((30, 5), 9, np.uint8), np.full(30, 9, np.int32)) for _ in range(2)]
+    motion_ref.grid_paths(seen, width, start, goal, *twin)
+    if backend.REFERENCE:
+        return
+    scratch = (seen.copy(), np.full(cells, 7, np.uint8), np.full(cells, 7, np.int32))
+    for generation in (1, 31):
+        _kernels.grid_paths(*scratch, width, start, goal, generation, *kernel)
+        assert kernel[0].tobytes() == twin[0].tobytes()
+        assert kernel[1].tobytes() == twin[1].tobytes()
+
+
+def test_the_kernel_refuses_arguments_that_would_leave_the_grid() -> None:
+    if backend.REFERENCE:
+        return
+    seen = np.full(9, motion_ref.BLOCKED, np.uint32)
+    seen[4] = 0
+    entered, queue, one = np.zeros(9, np.uint8), np.zeros(9, np.int32), np.array([4], np.int32)
+    out = (np.zeros((1, 4), np.uint8), np.zeros(1, np.int32))
+    _kernels.grid_paths(seen, entered, queue, 3, one, one, 1, *out)
+    assert out[1].tolist() == [0]
+    for arguments, text in (
+        ((seen, entered, queue, 3, one, one, 1), "below generation"),
+        ((np.zeros(9, np.uint32), entered, queue, 3, one, one, 1), "blocked on the border"),
+        ((seen, entered, queue, 4, one, one, 2), "rows of width cells"),
+        ((seen, entered, queue, 0, one, one, 2), "rows of width cells"),
+        ((seen, entered[:8], queue, 3, one, one, 2), "one entry a cell"),
+        ((seen, entered, queue, 3, np.array([9], np.int32), one, 2), "must be cells"),
+        ((seen, entered, queue, 3, np.array([-1], np.int32), one, 2), "must be cells"),
+        ((seen, entered, queue, 3, one, np.array([4, 4], np.int32), 2), "the same length"),
+        ((seen, entered, queue, 3, one, one, 0), "generation is out of range"),
+        ((seen, entered, queue, 3, one, one, 2**32 - 2), "generation is out of range"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            _kernels.grid_paths(*arguments, *out)
