@@ -101,6 +101,7 @@ class _Auditor:
         self._prev_digest = bytes(16)
         self._tick_before: int | None = None
         self._twin: _Twin | None = None
+        self._gap = False  # events are missing, and no key has come since
         self._setup: Setup | None = None
         self._geometry: tuple[bytes, Grid | None, bytes, Rings | None] = (b"", None, b"", None)
 
@@ -117,7 +118,9 @@ class _Auditor:
             return
         if self._producer is not None:
             self._same(rank, "producer", self._producer, event.producer)
-        self._same(rank, "sequence", self._sequence, event.sequence)
+        if event.sequence != self._sequence:
+            self._same(rank, "sequence", self._sequence, event.sequence)
+            self._forget()
         self._sequence = event.sequence + 1
         self._same(rank, "schema", stl.SCHEMA, event.schema)
         self._same(rank, "wall_ns", None, event.wall_ns)
@@ -132,9 +135,13 @@ class _Auditor:
     def skip(self, text: str, rank: int) -> None:
         """An event that can't be read: nothing is known until the next key."""
         self._report.add_problem(Problem(rank, "event", "a readable event", "damage", text))
-        self._inputs, self._pending, self._twin = None, [], None
-        self._resimulate = False
+        self._forget()
         self._sequence += 1
+
+    def _forget(self) -> None:
+        """Events are missing: what a delta would change is not known until the next key."""
+        self._inputs, self._pending, self._twin = None, [], None
+        self._resimulate, self._gap = False, True
 
     def finish(self) -> None:
         """After the last event."""
@@ -166,6 +173,7 @@ class _Auditor:
         if event.parents != parents:
             self._problem(rank, "parents", f"{len(parents)} inputs before it", f"{len(event.parents)} other parents")
         if not self._rebuild(rank, event, pending):
+            self._check_chain(rank, event)
             self._chain_on(event)
             return
         assert self._inputs is not None
@@ -202,10 +210,14 @@ class _Auditor:
             self._inputs = apply(self._inputs, [part.effect for _, part in pending], tick=event.tick)
         except InputsError as error:
             first = pending[0][0] if pending else rank
+            self._inputs, self._twin = None, None
+            if self._gap:
+                return False
+            self._gap = True
             text = f"rank {first}: {error}"
             self._report.add_problem(Problem(first, error.field, str(error.expected), str(error.got), text))
-            self._inputs = None
             return False
+        self._gap = False
         return True
 
     def _start(self, rank: int, event: Event) -> None:
@@ -319,17 +331,24 @@ class _Auditor:
 
         return self._report.add_divergences(all_of())
 
-    def _check_only(self, rank: int, event: Event, got: np.void) -> None:
-        """Structure without planning: the frame's own rules, its chain, and the digests of what it names."""
-        now = self._inputs
-        assert now is not None
+    def _check_chain(self, rank: int, event: Event) -> None:
+        """A frame whose inputs are not known: its own rules and its place in the chain."""
+        self._report.unplanned += 1
         try:
             decode_frame_event(event.effect)
         except FrameError as error:
             self._report.add_problem(Problem(rank, "frame", "a well-formed frame", "another", str(error)))
+            return
+        got = np.frombuffer(event.effect[:DECISION_FRAME_BYTES], FRAME_DTYPE)[0]
         self._same(rank, "frame_id", self._frame_id, int(got["frame_id"]))
         self._same(rank, "prev_digest", self._prev_digest.hex(), got["prev_digest"].tobytes().hex())
         self._same(rank, "tick", event.tick, int(got["tick"]))
+
+    def _check_only(self, rank: int, event: Event, got: np.void) -> None:
+        """Structure without planning: rules, chain, and the digests of what the frame names."""
+        now = self._inputs
+        assert now is not None
+        self._check_chain(rank, event)
         expected = int.from_bytes(blake3(now.config).digest(8), "little")
         self._same(rank, "config_hash", expected, int(got["config_hash"]))
         self._same(rank, "planner", int(np.frombuffer(now.config, CONFIG_DTYPE)["planner"][0]), int(got["planner"]))

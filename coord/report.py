@@ -29,7 +29,8 @@ class Report:
     """What an audit found.
 
     `divergences` counts every differing field of every frame; the first 64 are in `first_divergences`. `planned` frames
-    were planned again, `resimulated` ones were made again from scenario and seed.
+    were planned again, `resimulated` ones were made again from scenario and seed, `unplanned` ones only checked by
+    themselves (asked for, or events before them are missing or damaged).
     """
 
     name: str = ""
@@ -37,6 +38,7 @@ class Report:
     root: bytes | None = None
     frames: int = 0
     planned: int = 0
+    unplanned: int = 0
     resimulated: int = 0
     divergences: int = 0
     frames_diverged: int = 0

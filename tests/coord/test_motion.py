@@ -42,7 +42,9 @@ def _oracle(blocked: npt.NDArray[np.bool_], start: tuple[int, int], goal: tuple[
     return path
 
 
-grids = hnp.arrays(np.bool_, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.sampled_from([False, False, True]))
+grids = hnp.arrays(
+    np.bool_, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.sampled_from([False, False, True])
+)
 
 
 @given(grids, st.data())

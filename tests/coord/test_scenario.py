@@ -17,7 +17,7 @@ from coord.scenario_schema import REQUIRED, TABLES, json_schema, markdown_tables
 from coord.setup import setup_from_map
 
 HEAD = 'version = 1\nname = "t"\n'
-TWO = HEAD + '[[agent]]\nid = 5\nx = 1.0\ny = 2\n[[agent]]\nid = 3\nx = 0.0\ny = 0.0\nspeed = 2\n'
+TWO = HEAD + "[[agent]]\nid = 5\nx = 1.0\ny = 2\n[[agent]]\nid = 3\nx = 0.0\ny = 0.0\nspeed = 2\n"
 PAGE = Path(__file__).parents[2] / "docs" / "formats"
 MAP = b"type octile\nheight 2\nwidth 3\nmap\n..@\n...\n"
 

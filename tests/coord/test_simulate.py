@@ -163,7 +163,9 @@ def test_permuted_rows_give_the_same_root(tmp_path: Path) -> None:
     zones = [f"[[zone]]\nid = {i}\nx = {5 * i % 11}.5\ny = {i}.0\n" for i in range(12)]
     head = 'version = 1\nname = "rows"\n'
     first = simulate(Scenario.loads(head + "".join(agents + zones)), 25, ledger=tmp_path / "a", sync="os")
-    again = simulate(Scenario.loads(head + "".join(zones[::-1] + agents[3:] + agents[:3])), 25, ledger=tmp_path / "b", sync="os")
+    again = simulate(
+        Scenario.loads(head + "".join(zones[::-1] + agents[3:] + agents[:3])), 25, ledger=tmp_path / "b", sync="os"
+    )
     assert first.root == again.root
     for name, order in (("c", slice(None)), ("d", slice(None, None, -1))):
         folder = tmp_path / f"site-{name}"
@@ -250,7 +252,10 @@ def test_an_output_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     assert str(error.value) == f"{tmp_path / 'file'}: expected a folder that does not exist yet, got a file"
     (tmp_path / "empty").mkdir()
     assert simulate(site, 1, ledger=tmp_path / "empty", sync="os").size == 3
-    with Ledger.open(tmp_path / "empty") as ledger, pytest.raises(OutputError, match="expected an empty ledger, got one of 3"):
+    with (
+        Ledger.open(tmp_path / "empty") as ledger,
+        pytest.raises(OutputError, match="expected an empty ledger, got one of 3"),
+    ):
         simulate(site, 1, ledger=ledger)
 
 
