@@ -151,7 +151,7 @@ def field_points(
 def grid_paths(
     seen: U32, entered: U8, queue: I32, width: int, start: I32, goal: I32, generation: int, directions: U8, length: I32
 ) -> None:
-    """Shortest paths on a bordered grid; see motion_ref.grid_paths. `generation` is above every free value of `seen`."""
+    """Shortest paths on a bordered grid; see motion_ref.grid_paths. `generation` is above all of `seen` that is free."""
     if REFERENCE:
         motion_ref.grid_paths(seen, width, start, goal, directions, length)
     else:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+
 import storage
 from coord.audit import audit
 from coord.frame import DecisionFrame, decode_frame_event, rows_digest
@@ -345,7 +346,9 @@ def test_a_frame_with_a_wrong_crc_or_a_cut_row_is_found(run: Path, tmp_path: Pat
     events[4] = dataclasses.replace(events[4], effect=bytes(effect))
     events[6] = dataclasses.replace(events[6], effect=events[6].effect[:-1])
     report = audit(_write(tmp_path / "cut", events))
-    assert [(d.frame_id, d.field) for d in report.first_divergences][0] == (1, "frame.crc32c")
+    first = report.first_divergence
+    assert first is not None
+    assert (first.frame_id, first.field) == (1, "frame.crc32c")
     assert any(problem.rank == 6 and problem.where == "frame" for problem in report.problems)
     again = audit(tmp_path / "cut", replan=False)
     assert any("crc32c must be" in problem.text for problem in again.problems)

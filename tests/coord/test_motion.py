@@ -7,12 +7,13 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 import pytest
-from coord import _kernels, backend, motion_ref
-from coord.grid import Grid
-from coord.motion import HORIZON, GridPaths, can_move, straight_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
+from coord import _kernels, backend, motion_ref
+from coord.grid import Grid
+from coord.motion import HORIZON, GridPaths, can_move, straight_steps
 
 STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # (row, column): north, east, south, west
 

@@ -1,4 +1,4 @@
-"""simulate: one tick after the other as the page says, and a ledger that a scenario, a seed and a number of ticks fix."""
+"""simulate: one tick after the other as the page says; scenario, seed and ticks fix every byte of the ledger."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from coord.audit import audit
 from coord.errors import BadInput, OutputError
 from coord.importer import import_map, import_scen
@@ -322,7 +323,8 @@ def test_a_signal_between_ticks_ends_at_a_whole_frame(tmp_path: Path) -> None:
         def told(tick, frame):
             if tick == 3:
                 print("running", flush=True)
-        run = simulate(site, 10**6, ledger={str(tmp_path / "run")!r}, sync="os", should_stop=lambda: bool(stop), on_tick=told)
+        out = {str(tmp_path / "run")!r}
+        run = simulate(site, 10**6, ledger=out, sync="os", should_stop=lambda: bool(stop), on_tick=told)
         print(run.interrupted, run.frames)
     """)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
