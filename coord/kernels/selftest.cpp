@@ -1,5 +1,170 @@
+#include <cstdlib>
+#include <vector>
+
 #include "table.hpp"
 
+// One digest a kernel over three fixed problems; the twin of these inputs is coord/selftest_ref.py.
 namespace droveway {
-void coord_self_test(const CoordTable&, SelfTestEmit, void*) {}
+namespace {
+
+constexpr size_t kAgents = 211, kZones = 197, kKernels = 53, kObstacles = 7, kCandidates = 12;
+constexpr size_t kWidth = 37, kHeight = 29;
+
+struct Numbers {
+  SplitMix64 source;
+  // A multiple of 2^-14 from 0 to below `size`, a power of two: exact in float32.
+  float place(float size) { return float(source.next() >> 40) * (size / 16777216.0f); }
+  uint32_t below(uint32_t n) { return uint32_t(source.next() >> 33) % n; }
+  std::vector<float> places(size_t n, float size) {
+    std::vector<float> out(n);
+    for (float& v : out) v = place(size);
+    return out;
+  }
+  std::vector<uint32_t> words(size_t n, uint32_t limit) {
+    std::vector<uint32_t> out(n);
+    for (uint32_t& v : out) v = below(limit);
+    return out;
+  }
+};
+
+struct Digest {
+  uint64_t hash = 0xCBF29CE484222325ull;
+  template <class T>
+  void add(const std::vector<T>& values) {
+    if (!values.empty()) hash = fnv1a(values.data(), values.size() * sizeof(T), hash);
+  }
+  void add(uint64_t value) { hash = fnv1a(&value, sizeof value, hash); }
+};
+
+struct Memory {  // aligned as bindings give it
+  void* p;
+  explicit Memory(size_t bytes) : p(std::aligned_alloc(64, (bytes + 63) & ~size_t(63))) {}
+  ~Memory() { std::free(p); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+};
+
+}  // namespace
+
+void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) {
+  Digest terms, field, points, segments, idle, base, found, greedy, swap, values, leftover, regions;
+  for (uint32_t round = 0; round < 3; ++round) {
+    Numbers r{{0x636F6F7264ull + round}};
+    const float size = 256.0f;
+    // zones: fields of kernels, idle times, base scores
+    std::vector<float> zx = r.places(kZones, size), zy = r.places(kZones, size), zz = r.places(kZones, 2.0f);
+    std::vector<float> kx = r.places(kKernels, size), ky = r.places(kKernels, size), sigma = r.places(kKernels, 32.0f);
+    std::vector<float> weight = r.places(kKernels, 4.0f);
+    for (float& s : sigma) s += 0.5f;
+    for (float& w : weight) w -= 2.0f;
+    std::vector<float> reach(kKernels), inv(kKernels), cover(kZones);
+    table.gaussian_terms(sigma.data(), 4.0f, kKernels, reach.data(), inv.data());
+    terms.add(reach);
+    terms.add(inv);
+    std::vector<int32_t> cell(kZones);
+    std::vector<uint32_t> start = {0, uint32_t(kKernels), uint32_t(kKernels + kKernels / 2)}, items;
+    for (uint32_t k = 0; k < kKernels; ++k) items.push_back(k);
+    for (uint32_t k = 0; k < kKernels / 2; ++k) items.push_back(2 * k);
+    for (int32_t& c : cell) c = int32_t(r.below(3)) - 1;
+    const Field f{kZones, zx.data(), zy.data(), cell.data(), start.data(), items.data(), kx.data(), ky.data(),
+                  reach.data(), inv.data(), weight.data()};
+    table.field_points(f, cover.data());
+    field.add(cover);
+    std::vector<uint64_t> idle_ticks(kZones);
+    for (uint64_t& t : idle_ticks) {
+      const uint64_t word = r.source.next();
+      t = word >> (20 + r.below(40));
+    }
+    std::vector<float> norm(kZones), priority = r.places(kZones, 2.0f), avoid(kZones, 0.25f), zone_base(kZones);
+    table.idle_norm(idle_ticks.data(), kZones, 70000001u * round, norm.data());
+    idle.add(norm);
+    const float weights[4] = {round == 2 ? 3e38f : 1.0f, 0.75f, 0.5f, 0.1f};
+    table.zone_base(priority.data(), norm.data(), cover.data(), avoid.data(), weights, kZones, zone_base.data());
+    base.add(zone_base);
+
+    // obstacles: circles, triangles, boxes
+    std::vector<uint8_t> kind(kObstacles);
+    std::vector<float> ox = r.places(kObstacles, size), oy = r.places(kObstacles, size);
+    std::vector<float> half_x = r.places(kObstacles, 16.0f), half_y = r.places(kObstacles, 16.0f);
+    std::vector<float> margin = r.places(kObstacles, 4.0f), corners = r.places(6 * kObstacles, size);
+    std::vector<uint32_t> first(kObstacles), corner_count(kObstacles);
+    for (uint32_t o = 0; o < kObstacles; ++o) {
+      kind[o] = uint8_t(o % 3);
+      first[o] = kind[o] == 1 ? 3 * o : 0;
+      corner_count[o] = kind[o] == 1 ? 3 : 0;
+    }
+    const Shapes shapes{kObstacles, kind.data(), ox.data(), oy.data(), half_x.data(), half_y.data(), margin.data(),
+                        first.data(), corner_count.data(), corners.data()};
+    std::vector<uint8_t> blocked(kZones), crossed(kZones);
+    table.blocked_points(zx.data(), zy.data(), kZones, shapes, blocked.data());
+    points.add(blocked);
+    std::vector<float> ax = r.places(kAgents, size), ay = r.places(kAgents, size), az = r.places(kAgents, 2.0f);
+    table.blocked_segments(ax.data(), ay.data(), zx.data(), zy.data(), kZones, shapes, crossed.data());
+    segments.add(crossed);
+
+    // the problem: round 1 tests ways, round 2 has components and saturating scores
+    std::vector<float> speed = r.places(kAgents, 2.0f), energy = r.places(kAgents, 1.0f);
+    for (float& s : speed) s += 0.125f;
+    std::vector<uint32_t> caps = r.words(kAgents, 8), acomponent = r.words(kAgents, 3), zcomponent = r.words(kZones, 3);
+    for (uint32_t& c : caps) c |= 1;
+    for (size_t z = 0; z < kZones; ++z)
+      if (round == 2 && zcomponent[z] == 0) blocked[z] = 1;
+    std::vector<int32_t> current(kAgents);
+    for (int32_t& c : current) c = int32_t(r.below(kZones + 1)) - 1;
+    std::vector<float> radius = r.places(kZones, 4.0f), cost = r.places(kZones, 0.5f);
+    std::vector<uint32_t> need = r.words(kZones, 4);
+    const Problem p{kAgents, ax.data(), ay.data(), az.data(), speed.data(), energy.data(), caps.data(),
+                    acomponent.data(), current.data(), kZones, zx.data(), zy.data(), zz.data(), radius.data(),
+                    zone_base.data(), cost.data(), need.data(), zcomponent.data(), blocked.data(), 1.0f, 0.1f,
+                    round == 0 ? 1000u : 150u, uint32_t(round == 2), round == 1 ? &shapes : nullptr};
+    const Memory memory(table.plan_workspace(kAgents, kZones));
+    std::vector<int32_t> zone(kAgents * kCandidates), score(kAgents * kCandidates), assigned(kAgents);
+    std::vector<uint32_t> count(kAgents), travel(kAgents);
+    table.candidates(p, kCandidates, zone.data(), score.data(), count.data(), memory.p);
+    found.add(zone);
+    found.add(score);
+    found.add(count);
+    table.greedy(p, 0, nullptr, nullptr, assigned.data(), memory.p);
+    greedy.add(assigned);
+    table.greedy(p, kCandidates, zone.data(), count.data(), assigned.data(), memory.p);
+    greedy.add(assigned);
+    for (const uint64_t budget : {uint64_t(500), uint64_t(0)}) {
+      uint32_t bound = 0;
+      std::vector<int32_t> improved = assigned;
+      swap.add(table.swap(p, kCandidates, zone.data(), score.data(), count.data(), budget, improved.data(), &bound,
+                          memory.p));
+      swap.add(bound);
+      swap.add(improved);
+    }
+    std::vector<int32_t> pair_score(kAgents);
+    std::vector<uint8_t> saturated(kAgents), status(kAgents), taken(kZones);
+    table.pair_values(p, assigned.data(), pair_score.data(), travel.data(), saturated.data());
+    values.add(pair_score);
+    values.add(travel);
+    values.add(saturated);
+    for (size_t a = 0; a < kAgents; ++a)
+      if (assigned[a] >= 0) taken[size_t(assigned[a])] = 1;
+    table.leftover_status(p, taken.data(), status.data(), memory.p);
+    leftover.add(status);
+
+    std::vector<uint8_t> wall(kWidth * kHeight);
+    for (uint8_t& w : wall) w = r.below(100) < 30 + 10 * round;
+    std::vector<uint32_t> label(wall.size()), queue(wall.size());
+    table.grid_components(wall.data(), kHeight, kWidth, label.data(), queue.data());
+    regions.add(label);
+  }
+  emit(context, "coord.gaussian_terms", terms.hash);
+  emit(context, "coord.field_points", field.hash);
+  emit(context, "coord.blocked_points", points.hash);
+  emit(context, "coord.blocked_segments", segments.hash);
+  emit(context, "coord.idle_norm", idle.hash);
+  emit(context, "coord.zone_base", base.hash);
+  emit(context, "coord.candidates", found.hash);
+  emit(context, "coord.greedy", greedy.hash);
+  emit(context, "coord.swap", swap.hash);
+  emit(context, "coord.pair_values", values.hash);
+  emit(context, "coord.leftover_status", leftover.hash);
+  emit(context, "coord.grid_components", regions.hash);
+}
+
 }  // namespace droveway

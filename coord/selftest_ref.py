@@ -1,0 +1,142 @@
+"""Twin of the self-test (coord/kernels/selftest.cpp): the digest of every kernel, computed by the Python twins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coord import field_ref, grid_ref, obstacle_ref, plan_ref
+from coord.obstacle import Shapes
+from coord.problem import NONE, Agents, Problem, Zones
+
+_AGENTS, _ZONES, _KERNELS, _OBSTACLES, _CANDIDATES = 211, 197, 53, 7, 12
+_WIDTH, _HEIGHT = 37, 29
+_SIZE = 256.0
+_WORD = 2**64 - 1
+_NAMES = (
+    "gaussian_terms", "field_points", "blocked_points", "blocked_segments", "idle_norm", "zone_base", "candidates",
+    "greedy", "swap", "pair_values", "leftover_status", "grid_components",
+)  # fmt: skip
+
+
+class _Numbers:
+    """splitmix64, and the numbers made from it."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = seed
+
+    def next(self) -> int:
+        self.state = (self.state + 0x9E3779B97F4A7C15) & _WORD
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
+        return z ^ (z >> 31)
+
+    def below(self, n: int) -> int:
+        return (self.next() >> 33) % n
+
+    def places(self, n: int, size: float) -> NDArray[np.float32]:
+        return np.array([(self.next() >> 40) * (size / 16777216.0) for _ in range(n)], np.float32)
+
+    def words(self, n: int, limit: int) -> NDArray[np.uint32]:
+        return np.array([self.below(limit) for _ in range(n)], np.uint32)
+
+
+def _fnv1a(data: bytes, value: int) -> int:
+    for byte in data:
+        value = ((value ^ byte) * 0x100000001B3) & _WORD
+    return value
+
+
+def digests() -> dict[str, str]:
+    """The digest (16 hex digits) of every kernel of coord that is hashed here, by name."""
+    hashes = dict.fromkeys(_NAMES, 0xCBF29CE484222325)
+
+    def add(name: str, *values: NDArray[Any] | int) -> None:
+        for value in values:
+            data = value.to_bytes(8, "little") if isinstance(value, int) else value.tobytes()
+            hashes[name] = _fnv1a(data, hashes[name])
+
+    for round_ in range(3):
+        _round(round_, add)
+    return {f"coord.{name}": f"{value:016x}" for name, value in hashes.items()}
+
+
+def _round(round_: int, add: Any) -> None:
+    r = _Numbers(0x636F6F7264 + round_)
+    zx, zy, zz = r.places(_ZONES, _SIZE), r.places(_ZONES, _SIZE), r.places(_ZONES, 2.0)
+    kx, ky, sigma = r.places(_KERNELS, _SIZE), r.places(_KERNELS, _SIZE), r.places(_KERNELS, 32.0)
+    weight = r.places(_KERNELS, 4.0)
+    sigma, weight = sigma + np.float32(0.5), weight - np.float32(2.0)
+    reach, inv = field_ref.gaussian_terms(sigma, np.float32(4.0))
+    add("gaussian_terms", reach, inv)
+    start = np.array([0, _KERNELS, _KERNELS + _KERNELS // 2], np.uint32)
+    items = np.concatenate([np.arange(_KERNELS), 2 * np.arange(_KERNELS // 2)]).astype(np.uint32)
+    cell = np.array([r.below(3) - 1 for _ in range(_ZONES)], np.int32)
+    cover = field_ref.field_points(zx, zy, cell, start, items, kx, ky, reach, inv, weight)
+    add("field_points", cover)
+    idle = np.array([_idle(r) for _ in range(_ZONES)], np.uint64)
+    priority = r.places(_ZONES, 2.0)
+    norm = plan_ref.idle_norm(idle, 70000001 * round_)
+    add("idle_norm", norm)
+    weights = np.array([3e38 if round_ == 2 else 1.0, 0.75, 0.5, 0.1], np.float32)
+    base = plan_ref.zone_base(priority, norm, cover, np.full(_ZONES, 0.25, np.float32), weights)
+    add("zone_base", base)
+
+    ox, oy, half_x, half_y = (r.places(_OBSTACLES, size) for size in (_SIZE, _SIZE, 16.0, 16.0))
+    margin, corners = r.places(_OBSTACLES, 4.0), r.places(6 * _OBSTACLES, _SIZE)
+    kind = (np.arange(_OBSTACLES) % 3).astype(np.uint8)
+    shapes = Shapes(
+        kind=kind, x=ox, y=oy, half_x=half_x, half_y=half_y, reach=margin, corners=corners.reshape(-1, 2),
+        first=np.where(kind == 1, 3 * np.arange(_OBSTACLES), 0).astype(np.uint32),
+        count=np.where(kind == 1, 3, 0).astype(np.uint32),
+    )  # fmt: skip
+    blocked = obstacle_ref.blocked_points(zx, zy, shapes).astype(np.uint8)
+    add("blocked_points", blocked)
+    ax, ay, az = r.places(_AGENTS, _SIZE), r.places(_AGENTS, _SIZE), r.places(_AGENTS, 2.0)
+    add("blocked_segments", obstacle_ref.blocked_segments(ax[:_ZONES], ay[:_ZONES], zx, zy, shapes).astype(np.uint8))
+
+    speed, energy = r.places(_AGENTS, 2.0) + np.float32(0.125), r.places(_AGENTS, 1.0)
+    caps, acomponent, zcomponent = r.words(_AGENTS, 8) | np.uint32(1), r.words(_AGENTS, 3), r.words(_ZONES, 3)
+    if round_ == 2:
+        blocked[zcomponent == 0] = 1
+    current = np.array([r.below(_ZONES + 1) - 1 for _ in range(_AGENTS)], np.int32)
+    radius, cost, need = r.places(_ZONES, 4.0), r.places(_ZONES, 0.5), r.words(_ZONES, 4)
+    problem = Problem(
+        agents=Agents(
+            x=ax, y=ay, z=az, speed=speed, energy=energy, caps=caps, component=acomponent, current=current
+        ),
+        zones=Zones(
+            x=zx, y=zy, z=zz, radius=radius, base=base, cost=cost, need=need, component=zcomponent, blocked=blocked
+        ),
+        w_travel=np.float32(1.0),
+        w_switch=np.float32(0.1),
+        max_travel=1000 if round_ == 0 else 150,
+        grid=round_ == 2,
+        shapes=shapes if round_ == 1 else None,
+    )
+    _plan(problem, add)
+    wall = np.array([r.below(100) < 30 + 10 * round_ for _ in range(_WIDTH * _HEIGHT)]).reshape(_HEIGHT, _WIDTH)
+    add("grid_components", grid_ref.grid_components(wall))
+
+
+def _idle(r: _Numbers) -> int:
+    word = r.next()
+    return word >> (20 + r.below(40))
+
+
+def _plan(problem: Problem, add: Any) -> None:
+    found = plan_ref.candidates(problem, _CANDIDATES)
+    add("candidates", found.zone, found.score, found.count)
+    assigned = plan_ref.greedy(problem)
+    add("greedy", assigned, assigned)
+    for budget in (500, 0):
+        improved, tests, bound = plan_ref.swap(problem, found, assigned, budget)
+        add("swap", tests, int(bound), improved)
+    score, travel, saturated = plan_ref.pair_values(problem, assigned)
+    add("pair_values", score, travel, saturated.astype(np.uint8))
+    taken = np.zeros(_ZONES, np.uint8)
+    taken[assigned[assigned != NONE]] = 1
+    add("leftover_status", plan_ref.leftover_status(problem, problem.agents, taken))
