@@ -118,12 +118,12 @@ class PathsPicture:
         colour = PATHS[number % len(PATHS)]
         aside = ((number * 7) % 11 - 5) / 5 * shift_m
         line = [self._at(x + aside, y + aside) for x, y in points]
-        width = round(self._length(0.09, 1.6))
+        width = round(self._length(0.09, 2.0))
         if len(line) > 1:
             self._draw.line(line, fill=(*colour, 96), width=width, joint="curve")
         if line:
-            self._dot(line[0], self._length(0.16, 2.2), FLOOR, colour)
-            self._dot(line[-1], self._length(0.26, 3.4), colour, FLOOR)
+            self._dot(line[0], self._length(0.16, 3.0), FLOOR, colour)
+            self._dot(line[-1], self._length(0.26, 4.4), colour, FLOOR)
 
     def zones(self, marks: Sequence[ZoneMark]) -> None:
         """All zones, and the legend of their colours."""
