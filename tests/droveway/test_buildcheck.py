@@ -123,3 +123,31 @@ def test_the_source_folder_without_a_build_says_so_in_one_sentence(tmp_path: Pat
         "error: this is the source folder of droveway, which has no build\n"
         "hint: leave the folder, or run: pip install -e .\n"
     )
+
+
+def test_a_merged_installation_is_refused_and_an_unmerged_one_is_not(tmp_path: Path) -> None:
+    """Our packages laid out as pip lays them, then overwritten by another distribution as pip does it."""
+    own = buildcheck.own_build_id()
+    for package in buildcheck.PACKAGES:
+        spec = find_spec(package)
+        assert spec is not None
+        for place in spec.submodule_search_locations or ():
+            ignored = shutil.ignore_patterns("kernels", "__pycache__")
+            shutil.copytree(place, tmp_path / package, dirs_exist_ok=True, ignore=ignored)
+        init = hashlib.sha256((tmp_path / package / "__init__.py").read_bytes()).hexdigest()
+        (tmp_path / package / "_build_id").write_text(f"{own}\n{init}\n")
+    code = (
+        "import sys\n"
+        "sys.meta_path = [f for f in sys.meta_path if 'ScikitBuild' not in type(f).__name__]\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from droveway.main import run; sys.exit(run(['completion', 'bash']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    site_with(tmp_path, "storage", "cloud-storage", init="class Storage: pass\n")
+    done = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    overwritten = tmp_path / "storage" / "__init__.py"
+    assert done.stderr.startswith(
+        f"error: package 'storage' (from the distribution 'cloud-storage'): {overwritten} was overwritten\n"
+    )
