@@ -5,7 +5,6 @@ Slow, readable, and the definition of what the kernels return.
 
 from __future__ import annotations
 
-import hashlib
 import struct
 
 CHUNK_BYTES = 1024  # a BLAKE3 input of at most one chunk needs no tree
@@ -19,6 +18,13 @@ _QUARTERS = (
 )  # fmt: skip
 _CHUNK_START, _CHUNK_END, _ROOT, _CONTEXT_FLAG, _MATERIAL_FLAG = 1, 2, 8, 32, 64
 _MASK = 0xFFFFFFFF
+
+
+def sha256(data: bytes) -> bytes:
+    """SHA-256. hashlib brings OpenSSL, 4 MB, which the kernels do without: it is imported where a twin needs it."""
+    import hashlib
+
+    return hashlib.sha256(data).digest()
 
 
 def _rotate_right(x: int, n: int) -> int:
@@ -71,12 +77,12 @@ def leaf_hashes(records: bytes, width: int) -> bytes:
     >>> leaf_hashes(b"L123456", 7).hex()
     '395aa064aa4c29f7010acfe3f25db9485bbd4b91897b6ad7ad547639252b4d56'
     """
-    return b"".join(hashlib.sha256(b"\0" + records[i : i + width]).digest() for i in range(0, len(records), width))
+    return b"".join(sha256(b"\0" + records[i : i + width]) for i in range(0, len(records), width))
 
 
 def node_hashes(pairs: bytes) -> bytes:
     """SHA256(0x01 ‖ left ‖ right) for each 64 bytes of `pairs`, 32 bytes each."""
-    return b"".join(hashlib.sha256(b"\1" + pairs[i : i + 64]).digest() for i in range(0, len(pairs), 64))
+    return b"".join(sha256(b"\1" + pairs[i : i + 64]) for i in range(0, len(pairs), 64))
 
 
 def frontier_extend(size: int, frontier: bytes, leaves: bytes) -> bytes:
@@ -103,7 +109,7 @@ def frontier_root(frontier: bytes) -> bytes:
     'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
     """
     if not frontier:
-        return hashlib.sha256(b"").digest()
+        return sha256(b"")
     root = frontier[-32:]
     for i in range(len(frontier) - 64, -1, -32):
         root = node_hashes(frontier[i : i + 32] + root)

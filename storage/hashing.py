@@ -11,6 +11,9 @@ from storage import _kernels, hash_ref
 _REFERENCE = _kernels.isa() == "ref"
 _CONTEXT = hash_ref.CONTEXT.decode()
 
+EMPTY_ROOT = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+EMPTY_LEAF_HASH = bytes.fromhex("6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d")
+
 leaf_hashes: Callable[[bytes, int], bytes] = hash_ref.leaf_hashes if _REFERENCE else _kernels.leaf_hashes
 node_hashes: Callable[[bytes], bytes] = hash_ref.node_hashes if _REFERENCE else _kernels.node_hashes
 crc32c: Callable[[bytes], int] = hash_ref.crc32c if _REFERENCE else _kernels.crc32c
@@ -21,8 +24,21 @@ frontier_extend: Callable[[int, bytes, bytes], bytes] = (
 
 def frontier_root(frontier: bytes) -> bytes:
     """The root over a frontier, 32 bytes a hash; the hash of nothing for an empty one."""
-    root: bytes = hash_ref.frontier_root(frontier) if _REFERENCE or not frontier else _kernels.frontier_root(frontier)
+    if not frontier:
+        return EMPTY_ROOT
+    root: bytes = hash_ref.frontier_root(frontier) if _REFERENCE else _kernels.frontier_root(frontier)
     return root
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """SHA256(0x01 ‖ left ‖ right); the kernel where both are hashes."""
+    pair = left + right
+    return node_hashes(pair) if len(pair) == 64 else hash_ref.sha256(b"\1" + pair)
+
+
+def leaf_hash(record: bytes) -> bytes:
+    """SHA256(0x00 ‖ record)."""
+    return leaf_hashes(record, len(record)) if record else EMPTY_LEAF_HASH
 
 
 def event_id(data: bytes) -> bytes:

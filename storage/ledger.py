@@ -82,7 +82,7 @@ class Ledger:
         self._queue: list[_Request] = []
         self._queue_lock = threading.Lock()
         self._commit_lock = threading.Lock()
-        self._failed: str | None = None
+        self._failed: StorageError | None = None
         self._closed: str | None = None
         self._finalizer = weakref.finalize(self, store.close)
         _open_ledgers.add(self)
@@ -145,7 +145,9 @@ class Ledger:
         try:
             self._check_open()
             if self._failed is not None:
-                raise StorageError(f"{self.path}: {self._failed}; open the ledger again")
+                raise type(self._failed)(
+                    f"{self.path}: no append after a failed one, open the ledger again: {self._failed}"
+                )
             self._rewrite_head_when_due()
             self._commit_requests(requests)
         except BaseException as error:
@@ -167,11 +169,11 @@ class Ledger:
             entries += tiles
             entries.append(("meta", layout.HEAD_KEY, layout.pack_head(head)))
             # Until the state in memory agrees with the store again, an interruption leaves the ledger unusable.
-            self._failed = "an append was interrupted"
+            self._failed = StorageError("the append was interrupted")
             try:
                 self._store.write(entries, sync=self._sync)
             except StorageError as error:
-                self._failed = f"an append failed ({error})"
+                self._failed = error
                 raise
             if len(self._cursors) > CURSORS_CACHED_MAX:
                 self._cursors.clear()
@@ -288,9 +290,10 @@ class Ledger:
     def _scan(self, start: int, stop: int) -> Iterator[tuple[int, Event]]:
         rank = start
         while rank < stop:
-            for _, event in self._chunks(rank, stop):
-                yield rank, event
-                rank += 1
+            for found, event in self._chunks(rank, stop):
+                self._check_open()
+                yield found, event
+                rank = found + 1
             if rank < stop:
                 yield rank, self.at(rank)  # the engine gave out fewer than there are: this raises, or goes on
                 rank += 1
@@ -308,7 +311,6 @@ class Ledger:
                 if held >= SCAN_CHUNK_BYTES or (first + len(values)) % layout.TILE_HASHES == 0:
                     yield from self._checked_chunk(first, values)
                     first, held, values = first + len(values), 0, []
-                    self._check_open()
         except IntegrityError as error:
             if error.ranks:
                 raise

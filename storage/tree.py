@@ -6,7 +6,6 @@ bytes each: one for each 1 bit of its size.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from storage import hashing
 HASH_BYTES = 32
 LEAF_BYTES = 41
 LEAF_VERSION = 1
-EMPTY_ROOT = hashlib.sha256(b"").digest()
+EMPTY_ROOT = hashing.EMPTY_ROOT  # SHA-256 of nothing
 PROOF_HASHES_MAX = 63
 
 # (level, index) → hash of the complete subtree over the leaves [index << level, (index + 1) << level)
@@ -41,7 +40,7 @@ def leaf_hash(record: bytes) -> bytes:
     >>> leaf_hash(b"").hex()
     '6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d'
     """
-    return hashlib.sha256(b"\x00" + record).digest()
+    return hashing.leaf_hash(record)
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
@@ -50,7 +49,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     >>> node_hash(b"N123", b"N456").hex()
     'aa217fe888e47007fa15edab33c2b492a722cb106c64667fc2b044444de66bbb'
     """
-    return hashlib.sha256(b"\x01" + left + right).digest()
+    return hashing.node_hash(left, right)
 
 
 def frontier_extend(size: int, frontier: bytes, leaves: bytes) -> bytes:

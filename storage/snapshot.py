@@ -1,0 +1,91 @@
+"""The files of a database as they are at one moment, for reading without altering a byte, beside a live writer.
+
+A folder of links to open descriptors: what the writer deletes afterwards stays readable, and what the binding writes
+beside a database that it opens (a small file of its own) lands in the folder.
+
+RocksDB reads the list of tables first and the logs later. If a writer flushed in between, the logs it deletes would be
+missing from what the reader sees, as a hole. Every flush is written to the manifest before a log is deleted, so files
+that were opened while the manifest did not change have no hole.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from storage.errors import StorageError
+
+ATTEMPTS = 100
+LEFT_OUT = frozenset(("LOCK", "LOG", "rocksdict-config.json"))
+
+
+class Snapshot:
+    """A frozen view of a database folder. Raises OSError, and StorageError where the files never stand still."""
+
+    def __init__(self, database: Path) -> None:
+        self.folder = _new_folder()
+        self._descriptors: list[int] = []
+        try:
+            self._take(database)
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, database: Path) -> None:
+        for attempt in range(ATTEMPTS):
+            before = _manifest(database)
+            try:
+                links = {file.name: self._open(file) for file in sorted(database.iterdir())}
+            except FileNotFoundError:
+                links = None
+            if links is not None and _manifest(database) == before:
+                self._link(links, before)
+                return
+            self._close()
+            time.sleep(0.0002 * attempt)
+        raise StorageError(f"{database}: the writer changed its files during each of {ATTEMPTS} attempts to read them")
+
+    def _open(self, path: Path) -> int:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptors.append(descriptor)
+        return descriptor
+
+    def _link(self, links: dict[str, int], manifest: tuple[str, bytes]) -> None:
+        name, content = manifest
+        for file, descriptor in links.items():
+            if file not in LEFT_OUT and file != name:
+                (self.folder / file).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
+        if name:
+            (self.folder / name).write_bytes(content)
+
+    def _close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+    def release(self) -> None:
+        """Close the descriptors and remove the folder; a second call does nothing."""
+        self._close()
+        with suppress(OSError):
+            for file in self.folder.iterdir():
+                file.unlink()
+            self.folder.rmdir()
+
+
+def _new_folder() -> Path:
+    """A new folder of our own in $TMPDIR or /tmp. (tempfile would bring 1 MB of modules.)"""
+    folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"droveway-{os.getpid()}-{os.urandom(8).hex()}"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def _manifest(database: Path) -> tuple[str, bytes]:
+    """Name and content of the manifest in use: it only grows."""
+    try:
+        name = (database / "CURRENT").read_text().strip()
+        if not name.startswith("MANIFEST-") or "/" in name:
+            return "", b""
+        return name, (database / name).read_bytes()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return "", b""
