@@ -12,6 +12,7 @@ prepare()
 
 import numpy as np  # noqa: E402 (after prepare)
 import torch  # noqa: E402
+
 from tensor import _kernels, elementary  # noqa: E402
 from tensor.random import Key  # noqa: E402
 

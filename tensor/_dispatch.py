@@ -6,7 +6,8 @@ a buffer that is misaligned to its elements is copied first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,25 @@ def readable(array: Array) -> Array:
     copy = memory.allocate(array.shape, array.dtype, "aligned copy")
     np.copyto(copy, array)
     return copy
+
+
+def contiguous(array: Array, function: str) -> Array:
+    """The array itself if it is C-contiguous, else such a copy, which counts in the memory budget."""
+    if array.flags.c_contiguous:
+        return array
+    copy = memory.allocate(array.shape, array.dtype, f"{function} contiguous copy")
+    np.copyto(copy, array)
+    return copy
+
+
+@contextmanager
+def plain_mode() -> Iterator[None]:
+    """The floating-point mode of the kernels, for a twin: nearest even, subnormals kept; the host's comes back."""
+    saved = _kernels.float_mode_enter()
+    try:
+        yield
+    finally:
+        _kernels.float_mode_leave(saved)
 
 
 def checked_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], function: str) -> Array:

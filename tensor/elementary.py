@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import _kernels, elementary_ref, memory
-from tensor._dispatch import FLOATS, REFERENCE, as_floats, checked_out, describe
+from tensor._dispatch import FLOATS, REFERENCE, as_floats, checked_out, contiguous, describe, plain_mode
 from tensor.errors import DtypeError, ShapeError
 
 F32 = NDArray[np.float32]
@@ -122,7 +122,8 @@ def pow(x: Any, y: Any, out: Any = None) -> F32:
 
     def call(source: F32, power: F32, target: F32) -> None:
         if REFERENCE:
-            target[...] = elementary_ref.pow_f32(source, np.broadcast_to(power, source.shape))
+            with plain_mode():
+                target[...] = elementary_ref.pow_f32(source, np.broadcast_to(power, source.shape))
         else:
             _kernels.pow_f32(source.reshape(-1), power.reshape(-1), target.reshape(-1))
 
@@ -145,7 +146,8 @@ def _unary(name: str, x: Any, out: Any, dtypes: Sequence[np.dtype[Any]]) -> Floa
 
     def call(source: Float, target: Float) -> None:
         if REFERENCE:
-            target[...] = getattr(elementary_ref, kernel)(source)
+            with plain_mode():
+                target[...] = getattr(elementary_ref, kernel)(source)
         else:
             getattr(_kernels, kernel)(source.reshape(-1), target.reshape(-1))
 
@@ -155,7 +157,7 @@ def _unary(name: str, x: Any, out: Any, dtypes: Sequence[np.dtype[Any]]) -> Floa
 def _apply(function: str, call: Callable[..., None], inputs: tuple[Float, ...], out: Any) -> Float:
     """Runs call(*inputs, target) on contiguous arrays, and brings the result to where `out` wants it."""
     target = None if out is None else checked_out(out, inputs[0].shape, inputs[0].dtype, function)
-    sources = [_contiguous(a, function) for a in inputs]
+    sources = [contiguous(a, function) for a in inputs]
     if target is not None and target.flags.c_contiguous and all(_same_or_apart(s, target) for s in sources):
         call(*sources, target)
         return target
@@ -165,14 +167,6 @@ def _apply(function: str, call: Callable[..., None], inputs: tuple[Float, ...], 
         return result
     target[...] = result
     return target
-
-
-def _contiguous(a: Float, function: str) -> Float:
-    if a.flags.c_contiguous:
-        return a
-    copy = memory.allocate(a.shape, a.dtype, f"{function} contiguous copy")
-    np.copyto(copy, a)
-    return copy
 
 
 def _same_or_apart(source: Float, target: Float) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensor import _kernels, product_ref
-from tensor._dispatch import REFERENCE, Array, as_floats, checked_out, describe, writable_in_place
+from tensor import _kernels, memory, product_ref
+from tensor._dispatch import REFERENCE, Array, as_floats, checked_out, describe, plain_mode, writable_in_place
 from tensor.errors import DtypeError, ShapeError
 
 __all__ = ["matmul"]
@@ -25,7 +25,7 @@ def matmul(a: object, b: object, out: object = None) -> NDArray[Any]:
 
     a: [m, k], b: [k, n], both float32 or both float64, any strides; out: [m, n] of that type, may overlap a and b.
     Returns out, or a new array. For k = 0 every element is +0; NaN is canonical.
-    Raises DtypeError, ShapeError, ReadOnlyError, MemoryError.
+    Raises DtypeError, ShapeError, ReadOnlyError, MemoryError (BudgetExceeded: the packed factors count too).
 
     >>> matmul(np.float32([[1, 2]]), np.float32([[3], [4]]))
     array([[11.]], dtype=float32)
@@ -37,11 +37,12 @@ def matmul(a: object, b: object, out: object = None) -> NDArray[Any]:
         raise ShapeError(f"matmul: a must be [m, k] and b [k, n], got a = {describe(left)} and b = {describe(right)}")
     shape = (left.shape[0], right.shape[1])
     if out is None:
-        result = np.empty(shape, left.dtype)
+        result = memory.allocate(shape, left.dtype, "matmul")
         _multiply(left, right, result)
         return result
     target = checked_out(out, shape, left.dtype, "matmul")
-    result = target if writable_in_place(target, left, right) else np.empty(shape, left.dtype)
+    in_place = writable_in_place(target, left, right)
+    result = target if in_place else memory.allocate(shape, left.dtype, "matmul")
     _multiply(left, right, result)
     if result is not target:
         target[...] = result
@@ -50,6 +51,9 @@ def matmul(a: object, b: object, out: object = None) -> NDArray[Any]:
 
 def _multiply(a: Array, b: Array, out: Array) -> None:
     if REFERENCE:
-        out[...] = product_ref.matmul(a, b)
-    else:
+        with plain_mode():
+            out[...] = product_ref.matmul(a, b)
+        return
+    packing_bytes = _kernels.matmul_workspace_bytes(a.shape[0], b.shape[1], a.shape[1], a.dtype == np.float64)
+    with memory.reserve(packing_bytes, "matmul packing"):
         _MATMUL[a.dtype.name](a, b, out)

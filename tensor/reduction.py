@@ -12,8 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensor import _kernels, reduction_ref
-from tensor._dispatch import REFERENCE, Array, as_floats, checked_out, describe, writable_in_place
+from tensor import _kernels, memory, reduction_ref
+from tensor._dispatch import (
+    REFERENCE,
+    Array,
+    as_floats,
+    checked_out,
+    contiguous,
+    describe,
+    plain_mode,
+    writable_in_place,
+)
 from tensor.errors import DtypeError, ShapeError
 
 __all__ = ["dot", "sum"]
@@ -40,7 +49,7 @@ def sum(x: object, axis: int | None = None, out: object = None) -> NDArray[Any] 
         if out is not None:
             raise ShapeError("sum: out needs an axis, because the sum of all elements is a scalar")
         total = np.empty(1, array.dtype)
-        _sum_vector(array if array.ndim == 1 else array.reshape(-1), total)
+        _sum_vector(array if array.ndim == 1 else contiguous(array, "sum").reshape(-1), total)
         scalar: np.floating[Any] = total[0]
         return scalar
     if not -array.ndim <= axis < array.ndim:
@@ -50,11 +59,11 @@ def sum(x: object, axis: int | None = None, out: object = None) -> NDArray[Any] 
     axis %= array.ndim
     shape = array.shape[:axis] + array.shape[axis + 1 :]
     if out is None:
-        result = np.empty(shape, array.dtype)
+        result = memory.allocate(shape, array.dtype, "sum")
         _sum_axis(array, axis, result)
         return result
     target = checked_out(out, shape, array.dtype, "sum")
-    result = target if writable_in_place(target, array) else np.empty(shape, array.dtype)
+    result = target if writable_in_place(target, array) else memory.allocate(shape, array.dtype, "sum")
     _sum_axis(array, axis, result)
     if result is not target:
         target[...] = result
@@ -77,7 +86,8 @@ def dot(x: object, y: object) -> np.floating[Any]:
         raise DtypeError(f"dot: x and y must have one type, got x = {describe(a)} and y = {describe(b)}")
     total = np.empty(1, a.dtype)
     if REFERENCE:
-        total[0] = reduction_ref.dot(a, b)
+        with plain_mode():
+            total[0] = reduction_ref.dot(a, b)
     else:
         _DOT[a.dtype.name](a, b, total)
     scalar: np.floating[Any] = total[0]
@@ -86,7 +96,8 @@ def dot(x: object, y: object) -> np.floating[Any]:
 
 def _sum_vector(x: Array, total: Array) -> None:  # [n] → [1]
     if REFERENCE:
-        total[0] = reduction_ref.sum(x)
+        with plain_mode():
+            total[0] = reduction_ref.sum(x)
     else:
         _SUM[x.dtype.name](x, total)
 

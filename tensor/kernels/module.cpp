@@ -205,7 +205,28 @@ nb::dict self_test(const std::string& isa) {
   return out;
 }
 
+// For the twins, which run in numpy: the mode that FpGuard (droveway/fpenv.hpp) gives the kernels.
+uint64_t float_mode_swap(uint64_t mode) {
+#if defined(__x86_64__)
+  const uint64_t old = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(unsigned(mode));
+#else
+  uint64_t old;
+  asm volatile("mrs %0, fpcr" : "=r"(old));
+  asm volatile("msr fpcr, %0" ::"r"(mode));
+#endif
+  return old;
+}
+#if defined(__x86_64__)
+constexpr uint64_t kPlainMode = 0x1F80;
+#else
+constexpr uint64_t kPlainMode = 0;
+#endif
+
 void bind_runtime(nb::module_& m) {
+  m.def("float_mode_enter", [] { return float_mode_swap(kPlainMode); },
+        "Sets this thread to round to nearest even and to keep subnormals; returns the mode it had.");
+  m.def("float_mode_leave", [](uint64_t mode) { float_mode_swap(mode); }, "mode"_a, "Sets this thread's mode.");
   m.def("isa", [] { return droveway::isa_name(chosen); }, "The build in use: 'v3', 'v4', 'neon' or 'ref'.");
   m.def("isa_best", [] { return droveway::isa_name(droveway::isa_best()); }, "The best build this CPU has, or 'ref'.");
   m.def("select_isa", [](const std::string& best, const std::string& want) {

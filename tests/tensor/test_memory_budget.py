@@ -184,3 +184,24 @@ def test_budget_refuses_a_limit_that_is_no_size(limit, error, text) -> None:
     with pytest.raises(error) as caught, tensor.budget(limit):
         pass
     assert str(caught.value) == text
+
+
+def test_sums_and_products_count_results_copies_and_packing() -> None:
+    from tensor import _kernels, product, reduction
+
+    a, b = np.ones((64, 300), np.float32), np.ones((300, 48), np.float32)
+    packing = _kernels.matmul_workspace_bytes(64, 48, 300, False)
+    with tensor.budget(max_bytes=1 << 30) as budget:
+        c = product.matmul(a, b)
+        assert budget.used_bytes == c.nbytes == 64 * 48 * 4
+        assert budget.peak_bytes == c.nbytes + packing
+        del c
+        reduction.sum(a, axis=0)
+        assert budget.used_bytes == 0
+    if packing > 0:
+        with tensor.budget(max_bytes=64 * 48 * 4 + packing - 1) as budget:
+            with pytest.raises(tensor.BudgetExceeded, match=rf"^matmul packing: {packing} bytes requested"):
+                product.matmul(a, b)
+            assert budget.used_bytes == 0
+    with tensor.budget(max_bytes=a.nbytes - 1), pytest.raises(tensor.BudgetExceeded, match=r"^sum contiguous copy"):
+        reduction.sum(a.T)

@@ -109,9 +109,13 @@ void after_fork_child() {
   inside_region = false;
 }
 
+void register_fork_handler() {
+  if (!fork_handlers.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_child);
+}
+
 // Called under the lock. A thread that cannot be started is one fewer: results do not depend on it.
 void start_workers(int wanted) {
-  if (!fork_handlers.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_child);
+  register_fork_handler();
   while (workers.load(std::memory_order_relaxed) < wanted) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -216,6 +220,9 @@ bool dw_interrupt_clear() {
 }
 
 const char* dw_pool_configure() {
+  // At import, not in the first region: a fork by another thread between taking the lock and registering would leave
+  // the child with a lock that nobody holds.
+  register_fork_handler();
   static char text[160];
   const char* value = getenv("DROVEWAY_THREADS");
   if (value == nullptr || *value == '\0') return nullptr;
