@@ -43,9 +43,17 @@ def examples() -> dict[str, str]:
     return found
 
 
+def run() -> dict[str, str]:
+    """Root of each small fixed run of `coord/golden_runs.py`."""
+    from coord.golden_runs import roots
+
+    return roots()
+
+
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "selftest": selftest,
     "examples": examples,
+    "run": run,
 }
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from coord.audit import audit
 from coord.errors import BadInput, OutputError
+from coord.golden_runs import roots
 from coord.importer import import_map, import_scen
 from coord.records import NO_ZONE
 from coord.scenario import Scenario
@@ -23,6 +24,7 @@ from coord.simulate import simulate
 from coord.stl import open_run
 from coord.world import World
 from storage import Ledger
+from tensor import build_info
 
 Data = Callable[[str], Path]
 
@@ -272,45 +274,39 @@ def test_a_number_of_ticks_that_is_none_is_refused(ticks: object) -> None:
         simulate(Scenario.loads(FLEET), ticks)  # type: ignore[arg-type]
 
 
-RUN = """
-import sys
-from coord.scenario import Scenario
-from coord.simulate import simulate
-run = simulate(Scenario.load(sys.argv[1] if len(sys.argv) > 1 else SITE), TICKS, ledger=OUT, sync="os")
-print(run.root.hex(), run.served)
-"""
+def test_the_small_fixed_runs_have_the_roots_that_their_twins_wrote(golden: dict[str, dict[str, str]]) -> None:
+    assert roots() == golden["run"]
 
 
-def _roots(python: Callable[..., subprocess.CompletedProcess[str]], site: Path, out: Path, ticks: int,
-           environments: list[dict[str, str]]) -> set[str]:  # fmt: skip
-    found = set()
-    for number, environment in enumerate(environments):
-        code = RUN.replace("SITE", repr(str(site))).replace("OUT", repr(str(out / f"{number}")))
-        done = python(code.replace("TICKS", str(ticks)), **environment)
-        assert done.returncode == 0, done.stderr
-        found.add(done.stdout)
-    return found
-
-
-def test_one_root_for_every_isa_thread_count_hash_seed_zone_and_locale(
-    python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
-    from tensor import build_info
-
+def _environments() -> list[dict[str, str]]:
     best = str(build_info()["isa_best"])
     isas = ["ref", *{"v4": ["v3", "v4"], "v3": ["v3"], "neon": ["neon"]}.get(best, [])]
-    environments = [{"DROVEWAY_ISA": isa} for isa in isas]
-    environments += [{"DROVEWAY_THREADS": n} for n in ("1", "2", "3", "7")]
-    environments += [
+    return [
+        *({"DROVEWAY_ISA": isa} for isa in isas),
+        *({"DROVEWAY_THREADS": n} for n in ("1", "2", "3", "7")),
         {"PYTHONHASHSEED": "77", "TZ": "Pacific/Chatham", "LC_ALL": "C"},
-        {"PYTHONHASHSEED": "0", "TZ": "America/Caracas", "LC_ALL": "C.UTF-8"},
+        {"PYTHONHASHSEED": "0", "TZ": "America/Caracas", "LC_ALL": "C.UTF-8", "PYTHONUTF8": "0"},
     ]
-    _grid_site(tmp_path)
-    text = 'version = 1\nname = "room"\nseed = 2\n[map]\nfile = "room.map"\n[agents]\nrandom = 6\nspeed = 1.5\n'
-    (tmp_path / "SITE.toml").write_text(
-        text + "[zones]\nrandom = 9\n[[kernel]]\nx = 3.0\ny = 2.0\nsigma = 2.0\nweight = 1.0\n"
-    )
-    assert len(_roots(python, tmp_path / "SITE.toml", tmp_path, 40, environments)) == 1
+
+
+@pytest.mark.parametrize("environment", _environments(), ids=lambda e: ",".join(f"{k}={v}" for k, v in e.items()))
+def test_one_root_for_every_isa_thread_count_hash_seed_time_zone_and_locale(
+    python: Callable[..., subprocess.CompletedProcess[str]],
+    golden: dict[str, dict[str, str]],
+    environment: dict[str, str],
+) -> None:
+    done = python("from coord.golden_runs import roots; print(roots())", **environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{golden['run']}\n"
+
+
+def test_a_ledger_written_by_kernels_verifies_under_the_twins(
+    python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    simulate(Scenario.loads(FLEET), 8, ledger=tmp_path / "run", sync="os")
+    code = f"from coord import audit; print(audit({str(tmp_path / 'run')!r}, resimulate=True).ok)"
+    done = python(code, DROVEWAY_ISA="ref")
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_a_signal_between_ticks_ends_at_a_whole_frame(tmp_path: Path) -> None:
