@@ -44,6 +44,7 @@ class World:
         )
         agents = self.inputs.agents
         self.service_left = np.zeros(len(agents), np.uint32)
+        self._zone_row = np.zeros(len(agents), np.intp)  # row of the agent's zone, while it has one
         self.visited = np.zeros(len(self.inputs.zones), np.bool_)  # zones served at least once
         self.served = 0  # services completed
         self.cell_conflicts = 0  # agents beyond the first in a cell, summed over ticks
@@ -72,8 +73,9 @@ class World:
         agents["zone"] = zone
         agents["mode"] = np.where(free, np.where(zone == NO_ZONE, _IDLE, _TRAVELLING), agents["mode"]).astype(np.uint8)
         started = np.flatnonzero(changed & (zone != NO_ZONE))
+        self._zone_row[started] = np.searchsorted(self.inputs.zones["id"], zone[started])
         if self._paths is not None and len(started):
-            target = self.inputs.zones[self._zone_rows(zone[started])]
+            target = self.inputs.zones[self._zone_row[started]]
             self._paths.set_goals(started, target["x"], target["y"])
 
     def advance(self) -> None:
@@ -86,16 +88,13 @@ class World:
         agents["last_seen_tick"][agents["mode"] != _OFFLINE] = self.tick
         self.tick += 1
 
-    def _zone_rows(self, ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.intp]:
-        return np.searchsorted(self.inputs.zones["id"], ids)
-
     def _move(self) -> npt.NDArray[np.float32]:
         agents = self.inputs.agents
         travelling = agents["mode"] == _TRAVELLING
         gone = np.zeros(len(agents), np.float32)
         rows = np.flatnonzero(travelling & can_move(agents["speed"]))
         if self._paths is None:
-            target = self.inputs.zones[self._zone_rows(agents["zone"][rows])]
+            target = self.inputs.zones[self._zone_row[rows]]
             position = np.stack([agents[axis][rows] for axis in "xyz"], axis=1)
             goal = np.stack([target[axis] for axis in "xyz"], axis=1)
             moved, gone[rows] = straight_steps(position, goal, agents["speed"][rows])
@@ -117,7 +116,7 @@ class World:
         self.service_left[working] -= np.uint32(1)
         self._finish(working[self.service_left[working] == 0])
         rows = np.flatnonzero(agents["mode"] == _TRAVELLING)
-        target = zones[self._zone_rows(agents["zone"][rows])]
+        target = zones[self._zone_row[rows]]
         apart = distances(
             target["x"] - agents["x"][rows], target["y"] - agents["y"][rows], target["z"] - agents["z"][rows]
         )
@@ -129,7 +128,7 @@ class World:
 
     def _finish(self, rows: npt.NDArray[np.intp]) -> None:
         agents, zones = self.inputs.agents, self.inputs.zones
-        done = self._zone_rows(agents["zone"][rows])
+        done = self._zone_row[rows]
         zones["last_served_tick"][done] = self.tick
         self.visited[done] = True
         self.served += len(done)
