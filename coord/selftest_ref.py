@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import field_ref, grid_ref, obstacle_ref, plan_ref
+from coord import field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import NONE, Agents, Problem, Zones
 
 _AGENTS, _ZONES, _KERNELS, _OBSTACLES, _CANDIDATES = 211, 197, 53, 7, 12
 _WIDTH, _HEIGHT = 37, 29
+_TRIPS, _HORIZON = 60, 9
 _SIZE = 256.0
 _WORD = 2**64 - 1
 _NAMES = (
     "gaussian_terms", "field_points", "blocked_points", "blocked_segments", "idle_norm", "zone_base", "candidates",
-    "greedy", "swap", "pair_values", "leftover_status", "grid_components",
+    "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths",
 )  # fmt: skip
 
 
@@ -120,6 +121,17 @@ def _round(round_: int, add: Any) -> None:
     _plan(problem, add)
     wall = np.array([r.below(100) < 30 + 10 * round_ for _ in range(_WIDTH * _HEIGHT)]).reshape(_HEIGHT, _WIDTH)
     add("grid_components", grid_ref.grid_components(wall))
+    _ways(wall, r, add)
+
+
+def _ways(wall: NDArray[np.bool_], r: _Numbers, add: Any) -> None:
+    bordered = np.pad(wall, 1, constant_values=True)
+    seen = np.where(bordered.reshape(-1), np.uint32(motion_ref.BLOCKED), np.uint32(0))
+    start = np.array([r.below(len(seen)) for _ in range(_TRIPS)], np.int32)
+    goal = np.array([r.below(len(seen)) for _ in range(_TRIPS)], np.int32)
+    directions, length = np.zeros((_TRIPS, _HORIZON), np.uint8), np.zeros(_TRIPS, np.int32)
+    motion_ref.grid_paths(seen, _WIDTH + 2, start, goal, directions, length)
+    add("grid_paths", directions, length)
 
 
 def _idle(r: _Numbers) -> int:

@@ -47,7 +47,7 @@ struct Memory {  // aligned as bindings give it
 }  // namespace
 
 void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) {
-  Digest terms, field, points, segments, idle, base, found, greedy, swap, values, leftover, regions;
+  Digest terms, field, points, segments, idle, base, found, greedy, swap, values, leftover, regions, paths;
   for (uint32_t round = 0; round < 3; ++round) {
     Numbers r{{0x636F6F7264ull + round}};
     const float size = 256.0f;
@@ -152,6 +152,20 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
     std::vector<uint32_t> label(wall.size()), queue(wall.size());
     table.grid_components(wall.data(), kHeight, kWidth, label.data(), queue.data());
     regions.add(label);
+
+    constexpr size_t kBordered = kWidth + 2, kCells = kBordered * (kHeight + 2), kTrips = 60, kHorizon = 9;
+    std::vector<uint32_t> seen(kCells, 0xFFFFFFFFu);
+    for (size_t y = 0; y < kHeight; ++y)
+      for (size_t x = 0; x < kWidth; ++x)
+        if (!wall[y * kWidth + x]) seen[(y + 1) * kBordered + x + 1] = 0;
+    std::vector<uint8_t> entered(kCells), directions(kTrips * kHorizon);
+    std::vector<int32_t> line(kCells), from(kTrips), to(kTrips), length(kTrips);
+    for (int32_t& cell_from : from) cell_from = int32_t(r.below(kCells));
+    for (int32_t& cell_to : to) cell_to = int32_t(r.below(kCells));
+    const Ways ways{int32_t(kBordered), int32_t(kHorizon), seen.data(), entered.data(), line.data()};
+    table.grid_paths(ways, from.data(), to.data(), kTrips, 1, directions.data(), length.data());
+    paths.add(directions);
+    paths.add(length);
   }
   emit(context, "coord.gaussian_terms", terms.hash);
   emit(context, "coord.field_points", field.hash);
@@ -165,6 +179,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
   emit(context, "coord.pair_values", values.hash);
   emit(context, "coord.leftover_status", leftover.hash);
   emit(context, "coord.grid_components", regions.hash);
+  emit(context, "coord.grid_paths", paths.hash);
 }
 
 }  // namespace droveway
