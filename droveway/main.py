@@ -126,6 +126,9 @@ def droveway() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return the exit code; every error ends here."""
+    if not arguments:
+        print(droveway.get_help(click.Context(droveway, info_name="droveway")), file=sys.stderr)
+        return exits.USAGE
     try:
         code = droveway.main(args=list(arguments), prog_name="droveway", standalone_mode=False)
         return code if isinstance(code, int) else exits.YES
