@@ -16,6 +16,8 @@ import click
 from droveway import __version__, exits
 from droveway.output import Output, silence_stdout
 
+COMPLETION_VARIABLE: Final = "_DROVEWAY_COMPLETE"  # set by the scripts of `droveway completion`
+
 # Module in droveway/commands and one line for --help. "import" is a word of Python, hence the underscore.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "simulate": ("simulate", "Run a fleet over a site, tick by tick, and keep every decision in a ledger."),
@@ -126,7 +128,7 @@ def droveway() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return the exit code; every error ends here."""
-    if not arguments:
+    if not arguments and COMPLETION_VARIABLE not in os.environ:
         print(droveway.get_help(click.Context(droveway, info_name="droveway")), file=sys.stderr)
         return exits.USAGE
     try:

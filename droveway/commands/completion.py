@@ -3,11 +3,10 @@
 import click
 
 from droveway import exits
+from droveway.main import COMPLETION_VARIABLE
 from droveway.main import command as declare
 from droveway.main import droveway
 from droveway.output import Output
-
-VARIABLE = "_DROVEWAY_COMPLETE"
 
 
 @declare("completion")
@@ -24,7 +23,7 @@ def command(out: Output, shell: str) -> int:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    script = kind(droveway, {}, "droveway", VARIABLE)
+    script = kind(droveway, {}, "droveway", COMPLETION_VARIABLE)
     text = script.source_template % script.source_vars()
     out.result({"shell": shell, "script": text}, text)
     return exits.YES
