@@ -3,9 +3,8 @@
 import click
 
 from droveway import exits
-from droveway.main import COMPLETION_VARIABLE
+from droveway.main import COMPLETION_VARIABLE, droveway
 from droveway.main import command as declare
-from droveway.main import droveway
 from droveway.output import Output
 
 
