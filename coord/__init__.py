@@ -68,7 +68,7 @@ from coord.grid import Grid
 from coord.health import CoordHealth, coord_health
 from coord.importer import import_map, import_scen
 from coord.inputs import Inputs
-from coord.plan import Plan, plan, plan_greedy, plan_swap
+from coord.plan import Plan, Planner, plan, plan_greedy, plan_swap
 from coord.readiness import (
     AgentReadiness,
     ZoneReadiness,
@@ -161,6 +161,7 @@ __all__ = [
     "OutputError",
     "Plan",
     "PlanConfig",
+    "Planner",
     "PlannerError",
     "Report",
     "Rings",
@@ -182,6 +183,7 @@ __all__ = [
     "assignment_ok",
     "assignment_rejected",
     "audit",
+    "build_info",
     "candidate_facts",
     "candidate_status",
     "cell_from_units",
@@ -230,3 +232,15 @@ __all__ = [
     "zone_idle_ticks",
     "zone_readiness",
 ]
+
+
+def build_info() -> dict[str, object]:
+    """How this build decides: instruction set, and the planners there are.
+
+    >>> build_info()["planners"]
+    'greedy, swap'
+    """
+    from coord import _kernels
+    from coord.checks import PLANNERS
+
+    return {"isa": _kernels.isa(), "planners": ", ".join(PLANNERS.values())}

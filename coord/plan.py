@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -27,8 +28,8 @@ from coord.health import CoordHealth, coord_health
 from coord.problem import I32, NONE
 from coord.readiness import AgentReadiness, ZoneReadiness
 from coord.records import (
-    COORD_UNREACHABLE_TRAVEL_TIME,
     CONFIG_DTYPE,
+    COORD_UNREACHABLE_TRAVEL_TIME,
     NO_ZONE,
     ROW_DTYPE,
     AgentState,
@@ -130,6 +131,24 @@ class Plan:
     def explain(self, agent_id: int) -> Explanation:
         """Why the agent has its zone and no other."""
         return explain_situation(self.situation, self.rows, agent=agent_id)
+
+
+class Planner(Protocol):
+    """Any callable with the signature of `plan` that returns rows (ROW_DTYPE, one with queue_index 0 an agent)."""
+
+    def __call__(
+        self,
+        agents: Records,
+        zones: Records,
+        obstacles: Records,
+        kernels: Records,
+        config: Records,
+        *,
+        now_tick: int,
+        rings: Rings | None = None,
+        grid: Grid | None = None,
+    ) -> Records:
+        """The rows of one plan."""
 
 
 def plan(
