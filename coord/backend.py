@@ -22,7 +22,7 @@ def _shape_arrays(shapes: Shapes) -> tuple[Any, ...]:
 
 
 def _arguments(problem: Problem, agents: Agents | None = None) -> tuple[Any, ...]:
-    a, z = agents or problem.agents, problem.zones
+    a, z = problem.agents if agents is None else agents, problem.zones
     return (
         (a.x, a.y, a.z, a.speed, a.energy, a.caps, a.component, a.current),
         (z.x, z.y, z.z, z.radius, z.base, z.cost, z.need, z.component, z.blocked),

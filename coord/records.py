@@ -98,9 +98,16 @@ class AgentMode(IntEnum):
 
 
 class _Record:
-    """Shared by the dataclasses: encoding to the layout of their dtype and back."""
+    """Shared by the dataclasses: encoding to the layout of their dtype and back. Equal records have equal bytes, so a
+    value and its float32 are the same."""
 
     __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.encode() == other.encode()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self.encode())
 
     @classmethod
     def _layout(cls) -> tuple[str, np.dtype[np.void]]:
@@ -127,7 +134,7 @@ class _Record:
         return cls(**{field.name: record[field.name].item() for field in fields(cls)})  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AgentState(_Record):
     """One agent: position in metres east-north-up, speed in metres a tick, energy 0..1.
 
@@ -149,7 +156,7 @@ class AgentState(_Record):
     caps: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WorkZone(_Record):
     """One zone: a disc that an agent serves from inside; `need_caps` are bits that the agent's caps must contain.
 
@@ -169,7 +176,7 @@ class WorkZone(_Record):
     energy_cost: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Obstacle(_Record):
     """Kind 0 circle (radius), 1 polygon (`ring` of Rings), 2 box (half width `radius`, half height `half_y`)."""
 
@@ -183,7 +190,7 @@ class Obstacle(_Record):
     ring: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GaussianKernel(_Record):
     """One influence: weight > 0 attracts, < 0 repels; `kind` (0 hand-made, 1 learned, 2 imported) changes no score."""
 
@@ -195,7 +202,7 @@ class GaussianKernel(_Record):
     kind: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlanConfig(_Record):
     """How to plan. Planner 0 greedy, 1 swap; flags bit 0 tests the segment agent–zone against obstacles.
 
