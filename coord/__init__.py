@@ -1,15 +1,5 @@
 """Deterministic coordination of fleets: agents, zones, obstacles and influence fields in, decision frames out."""
 
-try:
-    from coord import backend as _backend
-except ImportError as error:
-    if error.name == "coord._kernels" or "_kernels" in str(error).split("'")[1:2]:
-        raise ImportError(
-            "this is the source folder of droveway's package 'coord', which has no built '_kernels': "
-            "leave the folder, or run: pip install -e ."
-        ) from None
-    raise
-
 from coord.audit import audit
 from coord.candidate import (
     CandidateFacts,

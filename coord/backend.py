@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import _kernels, field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
+from coord import field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
+from tensor._source_folder import load_kernels
 
+_kernels = load_kernels("coord")
 REFERENCE = _kernels.isa() == "ref"
 
 Mask = NDArray[np.bool_]
@@ -151,7 +153,7 @@ def field_points(
 def grid_paths(
     seen: U32, entered: U8, queue: I32, width: int, start: I32, goal: I32, generation: int, directions: U8, length: I32
 ) -> None:
-    """Shortest paths on a bordered grid; see motion_ref.grid_paths. `generation` is above all of `seen` that is free."""
+    """Shortest paths on a bordered grid; see motion_ref.grid_paths. `generation` is above all free of `seen`."""
     if REFERENCE:
         motion_ref.grid_paths(seen, width, start, goal, directions, length)
     else:

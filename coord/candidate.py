@@ -22,8 +22,8 @@ from coord.readiness import (
     zone_readiness,
 )
 from coord.records import (
-    COORD_UNREACHABLE_TRAVEL_TIME,
     CONFIG_DTYPE,
+    COORD_UNREACHABLE_TRAVEL_TIME,
     KERNEL_DTYPE,
     AgentState,
     GaussianKernel,
@@ -150,7 +150,7 @@ def candidate_facts(
 
 
 def candidate_status(facts: CandidateFacts) -> CoordStatus:
-    """The first failing test: input 10, stale 2, ready 3, capability 9, energy 8, blocked 5, travel 4, taken 7; or 0."""
+    """The first failing test: input 10, stale 2, ready 3, capability 9, energy 8, blocked 5, travel 4, taken 7."""
     tests = (
         (not facts.valid, CoordStatus.INVALID_INPUT),
         (facts.agent_readiness == AgentReadiness.MEMORY_EXPIRED, CoordStatus.STALE_AGENT),

@@ -1,7 +1,8 @@
 """Input checks of a plan call: the first bad value raises BadInput with table, row and field; nothing is planned.
 
 Rows are named as the caller passed them. Float tests work on the values' bits, so no floating-point mode of the
-host can change what is accepted. The checks of tables return the order that sorts them by id, None where they are sorted.
+host can change what is accepted. The checks of tables return the order that sorts them by id, None where they are
+sorted.
 """
 
 from __future__ import annotations

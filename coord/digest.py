@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import cast
 
 import numpy as np
 from blake3 import blake3
@@ -19,7 +18,7 @@ def sorted_by_id(records: Records) -> Records:
     ids = records["id"]
     if len(ids) < 2 or bool((ids[1:] > ids[:-1]).all()):
         return records
-    return cast(Records, records[np.argsort(ids, kind="stable")])
+    return records[np.argsort(ids, kind="stable")]
 
 
 def input_digest(

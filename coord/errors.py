@@ -1,15 +1,15 @@
 """Everything coord raises.
 
-    CoordError
-    ├── BadInput        (ValueError)  a table of a plan call has a bad value: .table .row .field
-    ├── PlannerError    (ValueError)  a planner code or name that does not exist
-    ├── FrameError      (ValueError)  bytes that are no decision frame, or rows that do not belong to it
-    ├── CellError       (ValueError)  a cell out of the i32 range, or bytes that are no JCK1 key
-    ├── ScenarioError   (ValueError)  a SITE.toml, or a file it names, that no run can start from: .file .where .detail
-    ├── MapError        (ValueError)  a damaged .map or .scen file: .file .line .column .detail
-    ├── InputsError     (ValueError)  bytes that are no part of coord.inputs: .offset .field .expected .got
-    ├── RunError        (ValueError)  a ledger that holds no run, or a run that this version can't read
-    └── OutputError     (FileExistsError)  an output folder or file that is there already, or can't be made
+CoordError
+├── BadInput        (ValueError)  a table of a plan call has a bad value: .table .row .field
+├── PlannerError    (ValueError)  a planner code or name that does not exist
+├── FrameError      (ValueError)  bytes that are no decision frame, or rows that do not belong to it
+├── CellError       (ValueError)  a cell out of the i32 range, or bytes that are no JCK1 key
+├── ScenarioError   (ValueError)  a SITE.toml, or a file it names, that no run can start from: .file .where .detail
+├── MapError        (ValueError)  a damaged .map or .scen file: .file .line .column .detail
+├── InputsError     (ValueError)  bytes that are no part of coord.inputs: .offset .field .expected .got
+├── RunError        (ValueError)  a ledger that holds no run, or a run that this version can't read
+└── OutputError     (FileExistsError)  an output folder or file that is there already, or can't be made
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -76,19 +77,20 @@ class Explanation:
         raise UnknownIdError(f"explain: no option with agent {agent} and zone {zone}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, statuses by lower-case name."""
+        """Plain numbers and strings, statuses by lower-case name; floats that JSON lacks as "inf", "-inf", "nan"."""
         out = asdict(self)
         if self.row is not None:
             out["row"]["status"] = self.row.status.name.lower()
         for option, plain in zip(self.options, out["options"], strict=True):
             plain["status"] = option.status.name.lower()
             plain["changes"] = list(option.changes)
+            plain["score"] = {k: v if math.isfinite(v) else str(v) for k, v in plain["score"].items()}
         out["options"] = list(out["options"])
         return out
 
     def to_json(self) -> str:
         """One line of JSON; floats are the float32 values, written in full."""
-        return json.dumps(self.to_dict(), allow_nan=True)
+        return json.dumps(self.to_dict(), allow_nan=False)
 
 
 def explain(
@@ -254,7 +256,7 @@ class _Whole:
             return None
         own = int(self.zone_of[a])
         key = (travel, z, a)
-        needed = [score] if own == NONE and b == NONE else []
+        needed = [score + 1] if own == NONE and b == NONE else []  # left idle: a place among the candidates
         if own != NONE:
             mine = self.one(a, own)
             needed.append(int(mine.score[0]) + (key >= (int(mine.travel[0]), own, a)))
@@ -265,7 +267,7 @@ class _Whole:
         if self.config.planner == 1:
             if b == NONE and own != NONE:
                 least = int(self.one(a, own).score[0]) + 1
-            elif b != NONE and own != NONE and bool(self.one(b, own).feasible[0]):
+            elif NONE not in (b, own) and bool(self.one(b, own).feasible[0]):
                 together = int(self.one(a, own).score[0]) + int(self.one(b, z).score[0])
                 least = min(least, together - int(self.one(b, own).score[0]) + 1)
         return max(0, least - score)

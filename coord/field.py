@@ -29,9 +29,7 @@ def gaussian_at(kernel: GaussianKernel, x: float, y: float, cutoff_sigmas: float
     return field_at([kernel], x, y, cutoff_sigmas)
 
 
-def field_at(
-    kernels: Records | Iterable[GaussianKernel], x: float, y: float, cutoff_sigmas: float = 4.0
-) -> np.float32:
+def field_at(kernels: Records | Iterable[GaussianKernel], x: float, y: float, cutoff_sigmas: float = 4.0) -> np.float32:
     """The sum of the kernels at one point, in the order that section 4 of coord.md fixes (ascending id, 16 lanes)."""
     value: np.float32 = field_points(kernels, np.array([x], np.float32), np.array([y], np.float32), cutoff_sigmas)[0]
     return value
@@ -147,7 +145,9 @@ def field_raster(
     [[1.0, 0.6065306663513184]]
     """
     if not (0 < width <= 2**16 and 0 < height <= 2**16 and width * height <= 2**26):
-        raise ValueError(f"field_raster: width and height must be positive with at most 2^26 cells, got {width} x {height}")
+        raise ValueError(
+            f"field_raster: width and height must be positive with at most 2^26 cells, got {width} x {height}"
+        )
     columns = (x0 + (np.arange(width) + 0.5) * cell_m).astype(np.float32)
     rows = (y0 + (np.arange(height) + 0.5) * cell_m).astype(np.float32)
     x, y = np.tile(columns, height), np.repeat(rows, width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
 from tensor.elementary_ref import exp_f32
 
 F32 = NDArray[np.float32]

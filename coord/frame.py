@@ -1,4 +1,4 @@
-"""DecisionFrame: 128 bytes that pin one tick's decision, and the rows that follow it (docs/formats/decision-frame.md)."""
+"""DecisionFrame: 128 bytes that pin one tick's decision, and its rows (docs/formats/decision-frame.md)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,8 @@ def _check_counts(frame: DecisionFrame) -> None:
     who = f"decision frame {frame.frame_id}"
     if frame.assigned + frame.rejected > frame.agents:
         raise FrameError(
-            f"{who}: assigned + rejected must be at most agents, got {frame.assigned} + {frame.rejected} > {frame.agents}"
+            f"{who}: assigned + rejected must be at most agents, "
+            f"got {frame.assigned} + {frame.rejected} > {frame.agents}"
         )
     if frame.flags & ~7:
         raise FrameError(f"{who}: flags must have no bit above 2, got {frame.flags:#x}")

@@ -42,7 +42,9 @@ def shapes_of(obstacles: Records, rings: Rings) -> Shapes:
     kind = np.ascontiguousarray(obstacles["kind"])
     radius, margin = obstacles["radius"], obstacles["margin"]
     polygon = kind == POLYGON
-    table = rings.table[np.where(polygon, obstacles["ring"], 0)] if len(rings) else np.zeros(len(kind), rings.table.dtype)
+    table = (
+        rings.table[np.where(polygon, obstacles["ring"], 0)] if len(rings) else np.zeros(len(kind), rings.table.dtype)
+    )
     return Shapes(
         kind=kind,
         x=np.ascontiguousarray(obstacles["x"]),

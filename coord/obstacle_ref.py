@@ -40,7 +40,8 @@ def segments_cross(ax: F32, ay: F32, bx: F32, by: F32, cx: F32, cy: F32, dx: F32
     first = ((o1 >= _ZERO) & (o2 <= _ZERO)) | ((o1 <= _ZERO) & (o2 >= _ZERO))
     second = ((o3 >= _ZERO) & (o4 <= _ZERO)) | ((o3 <= _ZERO) & (o4 >= _ZERO))
     collinear = (o1 == _ZERO) & (o2 == _ZERO) & (o3 == _ZERO) & (o4 == _ZERO)
-    return first & second & ~collinear
+    crossing: Mask = first & second & ~collinear
+    return crossing
 
 
 def point_in_ring(px: F32, py: F32, ring: F32) -> Mask:

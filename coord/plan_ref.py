@@ -19,9 +19,7 @@ UNREACHABLE = np.uint32(0xFFFFFFFF)
 _I32_MAX, _I32_MIN = 2**31 - 1, -(2**31)
 
 
-def zone_base(
-    priority: F32, idle_norm: F32, cover: F32, avoid: F32, weights: F32
-) -> F32:
+def zone_base(priority: F32, idle_norm: F32, cover: F32, avoid: F32, weights: F32) -> F32:
     """w_priority·priority + w_idle·idle_norm + w_cover·cover - w_avoid·avoid, left to right; NaN canonical."""
     with np.errstate(over="ignore", invalid="ignore"):
         base = ((weights[0] * priority + weights[1] * idle_norm) + weights[2] * cover) - weights[3] * avoid
@@ -152,8 +150,8 @@ def swap(problem: Problem, found: Candidates, start: I32, budget: int) -> tuple[
     A sweep visits the agents in order and each one's candidates best first; its own zone is passed over, every other
     candidate is one test. A free zone is taken when the agent has none, or when its score is higher. A held zone is
     exchanged when the agent has one, the holder may go there, and the two scores grow together. After a change the
-    agent goes on with its next candidate. Sweeps end when one changes nothing (that is the only end that is no bound), after the tenth, or before a
-    test beyond the budget; budget 0 is none.
+    agent goes on with its next candidate. Sweeps end when one changes nothing (the only end that is no bound), after
+    the tenth, or before a test beyond the budget; budget 0 is none.
     """
     n, m = len(problem.agents), len(problem.zones)
     assigned = start.copy()

@@ -106,7 +106,8 @@ def agent_memory_remaining_ticks(agent: AgentState, now_tick: int) -> int:
 def agent_memory_valid(agent: AgentState, now_tick: int) -> bool:
     """Whether stale ≤ memory_ticks, boundary included.
 
-    >>> agent_memory_valid(AgentState(id=1, memory_ticks=50), 50), agent_memory_valid(AgentState(id=1, memory_ticks=50), 51)
+    >>> agent = AgentState(id=1, memory_ticks=50)
+    >>> agent_memory_valid(agent, 50), agent_memory_valid(agent, 51)
     (True, False)
     """
     return agent_stale_ticks(agent, now_tick) <= agent.memory_ticks

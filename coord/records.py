@@ -104,7 +104,7 @@ class _Record:
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.encode() == other.encode()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.encode() == other.encode()
 
     def __hash__(self) -> int:
         return hash(self.encode())

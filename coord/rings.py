@@ -71,7 +71,9 @@ class Rings:
                     "rings", row, "count", f"reaches point {expected} of a table of {len(self.points)} points"
                 )
         if expected != len(self.points):
-            raise BadInput("rings", None, "points", f"must be {expected} points as the table says, got {len(self.points)}")
+            raise BadInput(
+                "rings", None, "points", f"must be {expected} points as the table says, got {len(self.points)}"
+            )
         with np.errstate(invalid="ignore"):
             bad = ~(np.abs(self.points) <= np.float32(POSITION_METRES_MAX))
         if bad.any():
@@ -81,5 +83,6 @@ class Rings:
                 "rings",
                 row,
                 "xy"[axis],
-                f"of corner {i - int(self.table['first'][row])} must be finite and within 2^20 m, got {self.points[i, axis]}",
+                f"of corner {i - int(self.table['first'][row])} must be finite and within 2^20 m, "
+                f"got {self.points[i, axis]}",
             )

@@ -106,9 +106,7 @@ def _round(round_: int, add: Any) -> None:
     current = np.array([r.below(_ZONES + 1) - 1 for _ in range(_AGENTS)], np.int32)
     radius, cost, need = r.places(_ZONES, 4.0), r.places(_ZONES, 0.5), r.words(_ZONES, 4)
     problem = Problem(
-        agents=Agents(
-            x=ax, y=ay, z=az, speed=speed, energy=energy, caps=caps, component=acomponent, current=current
-        ),
+        agents=Agents(x=ax, y=ay, z=az, speed=speed, energy=energy, caps=caps, component=acomponent, current=current),
         zones=Zones(
             x=zx, y=zy, z=zz, radius=radius, base=base, cost=cost, need=need, component=zcomponent, blocked=blocked
         ),

@@ -67,7 +67,11 @@ def random_fleet(seed: int, n: int = 40, m: int = 40, *, rich: bool = True, **co
     zones["last_served_tick"] = rng.integers(0, 1000, m)
     kernels = np.zeros(20, KERNEL_DTYPE)
     kernels["id"], kernels["sigma"] = rng.permutation(20), rng.uniform(5, 60, 20)
-    kernels["x"], kernels["y"], kernels["weight"] = (rng.uniform(-1, size, 20), rng.uniform(-1, size, 20), rng.uniform(-1, 1, 20))
+    kernels["x"], kernels["y"], kernels["weight"] = (
+        rng.uniform(-1, size, 20),
+        rng.uniform(-1, size, 20),
+        rng.uniform(-1, 1, 20),
+    )
     obstacles, rings, grid = np.zeros(0, OBSTACLE_DTYPE), None, None
     if rich:
         zones["z"], zones["need_caps"] = rng.uniform(0, 5, m), rng.choice([0, 1, 2, 8], m, p=[0.6, 0.2, 0.15, 0.05])

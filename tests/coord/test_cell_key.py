@@ -19,8 +19,8 @@ from coord import (
 
 i32 = st.integers(-(2**31), 2**31 - 1)
 cells = st.builds(
-    CoordCell, layer=st.integers(0, 2**16 - 1), level=st.integers(0, 255), map_id=st.integers(0, 2**32 - 1), y=i32, x=i32,
-    z=i32,
+    CoordCell, layer=st.integers(0, 2**16 - 1), level=st.integers(0, 255), map_id=st.integers(0, 2**32 - 1),
+    y=i32, x=i32, z=i32,
 )  # fmt: skip
 
 
@@ -83,7 +83,9 @@ def test_the_nine_neighbours_go_row_by_row_from_the_south_west():
 def test_passing_the_i32_limit_is_an_error_and_writes_nothing():
     edge = CoordCell(x=2**31 - 1)
     assert coord_cell_neighbor(edge, 4) == edge
-    with pytest.raises(CellError, match=r"^coord_cell_neighbor: neighbour 5 of x=2147483647, y=0 passes the i32 limit$"):
+    with pytest.raises(
+        CellError, match=r"^coord_cell_neighbor: neighbour 5 of x=2147483647, y=0 passes the i32 limit$"
+    ):
         coord_cell_neighbor(edge, 5)
     out = [CoordCell()] * 9
     with pytest.raises(CellError):
@@ -91,5 +93,7 @@ def test_passing_the_i32_limit_is_an_error_and_writes_nothing():
     assert out == [CoordCell()] * 9
     with pytest.raises(CellError, match=r"^write_coord_cell_neighbors: out must have room for 9 cells, has 3$"):
         write_coord_cell_neighbors(CoordCell(), [CoordCell()] * 3)
-    with pytest.raises(CellError, match=r"^CoordCell\.x must be a whole number from -2147483648 to 2147483647, got 2147483648$"):
+    with pytest.raises(
+        CellError, match=r"^CoordCell\.x must be a whole number from -2147483648 to 2147483647, got 2147483648$"
+    ):
         CoordCell(x=2**31)

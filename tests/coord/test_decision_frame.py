@@ -108,7 +108,9 @@ def test_a_frame_of_another_length_is_refused(size):
 
 
 def test_a_frame_that_contradicts_itself_is_not_encoded():
-    with pytest.raises(FrameError, match=r"^decision frame 0: assigned \+ rejected must be at most agents, got 2 \+ 0 > 1$"):
+    with pytest.raises(
+        FrameError, match=r"^decision frame 0: assigned \+ rejected must be at most agents, got 2 \+ 0 > 1$"
+    ):
         DecisionFrame(agents=1, assigned=2).encode()
     with pytest.raises(FrameError, match=r"^decision frame: prev_digest must be 16 bytes, got 3$"):
         DecisionFrame(prev_digest=b"abc").encode()
@@ -163,7 +165,7 @@ def test_a_frame_whose_counts_are_not_those_of_its_rows_is_refused(worked):
             decode_frame_event(encode_frame_event(other, worked.rows))
     rows = worked.rows.copy()
     rows["stale"][0] += 1
-    with pytest.raises(FrameError, match="^frame event 0: rows_digest must be "):
+    with pytest.raises(FrameError, match=r"^frame event 0: rows_digest must be "):
         decode_frame_event(encode_frame_event(worked.frame(0), rows))
 
 

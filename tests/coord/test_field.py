@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensor.elementary_ref import exp_f32
 
 from coord import KERNEL_DTYPE, BadInput, GaussianKernel, field_at, field_points, field_raster, gaussian_at
 from coord.field import cover_and_avoid
 from coord.field_ref import gaussian_terms
 from coord.records import Records
+from tensor.elementary_ref import exp_f32
 
 F32 = np.float32
 
@@ -39,7 +39,7 @@ def defined_field(kernels: Records, x: np.float32, y: np.float32, cutoff: float)
         lanes[listed % 16] = lanes[listed % 16] + value
         listed += 1
     for half in (8, 4, 2, 1):
-        lanes = [lanes[l] + lanes[l + half] for l in range(half)]
+        lanes = [lanes[i] + lanes[i + half] for i in range(half)]
     return lanes[0]
 
 
@@ -59,7 +59,9 @@ def test_many_kernels_by_cells_equal_dense():
     kernels = kernels_of(3, 3000, size=2000.0, sigma=15.0)
     rng = np.random.default_rng(4)
     x, y = rng.uniform(0, 2000, 3000).astype(F32), rng.uniform(0, 2000, 3000).astype(F32)
-    assert field_points(kernels, x, y, method="dense").tobytes() == field_points(kernels, x, y, method="cells").tobytes()
+    assert (
+        field_points(kernels, x, y, method="dense").tobytes() == field_points(kernels, x, y, method="cells").tobytes()
+    )
 
 
 def test_rows_of_kernels_may_come_in_any_order():
@@ -136,7 +138,10 @@ def test_a_raster_is_the_field_at_the_cells_centres():
         ({"sigma": -1.0}, "kernels[1].sigma must be from 2^-10 to 2^20 m, got -1.0 (id 1)"),
         ({"sigma": 1e-30}, "kernels[1].sigma must be from 2^-10 to 2^20 m, got 1.0000000031710769e-30 (id 1)"),
         ({"sigma": math.nan}, "kernels[1].sigma must be from 2^-10 to 2^20 m, got nan (id 1)"),
-        ({"weight": 1e-30}, "kernels[1].weight must be 0 or from 2^-64 to 2^64 in magnitude, got 1.0000000031710769e-30 (id 1)"),
+        (
+            {"weight": 1e-30},
+            "kernels[1].weight must be 0 or from 2^-64 to 2^64 in magnitude, got 1.0000000031710769e-30 (id 1)",
+        ),
         ({"weight": math.inf}, "kernels[1].weight must be 0 or from 2^-64 to 2^64 in magnitude, got inf (id 1)"),
         ({"x": math.nan}, "kernels[1].x must be finite and within 2^20 m, got nan (id 1)"),
         ({"kind": 3}, "kernels[1].kind must be 0 hand-made, 1 learned or 2 imported, got 3 (id 1)"),

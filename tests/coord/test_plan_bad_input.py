@@ -108,7 +108,9 @@ def test_the_first_bad_row_of_an_array_is_named_by_the_row_the_caller_gave():
 def test_a_planner_that_does_not_exist_yet_lists_those_that_do(planner):
     with pytest.raises(PlannerError) as caught:
         call(**with_config(planner=planner))
-    assert str(caught.value) == f"config.planner must be one of the planners that exist (0 greedy, 1 swap), got {planner}"
+    assert (
+        str(caught.value) == f"config.planner must be one of the planners that exist (0 greedy, 1 swap), got {planner}"
+    )
     assert isinstance(caught.value, (CoordError, ValueError))
 
 
@@ -157,7 +159,10 @@ def test_grids_that_do_not_fit_their_bytes_are_refused(page_hex):
         (good + b"\0", "grid.bytes of 3 x 2 cells must be 22 long, got 23"),
         (good[:-1] + b"\x08", "grid[1].padding bits past the last column must be zero"),
         (bytes(4) + good[4:], "grid.width must be from 1 to 2^20 cells, got 0"),
-        (b"\0\0\x10\0\0\0\x10\0" + good[8:], "grid.width times height must be at most 2^26 cells, got 1048576 x 1048576"),
+        (
+            b"\0\0\x10\0\0\0\x10\0" + good[8:],
+            "grid.width times height must be at most 2^26 cells, got 1048576 x 1048576",
+        ),
         (good[:8] + bytes(4) + good[12:], "grid.cell_m must be from 2^-10 to 2^20 m, got 0.0"),
     ]
     for data, message in cases:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
-from tensor import _kernels as tensor_kernels
 
 from coord import CoordHealth, CoordStatus, backend, plan_greedy, plan_ref, plan_swap
 from coord.problem import NONE
 from coord.situation import situation
+from tensor import _kernels as tensor_kernels
 
 seeds = st.integers(0, 2**20)
 needs_kernels = pytest.mark.skipif(backend.REFERENCE, reason="DROVEWAY_ISA=ref: nothing to compare the twins with")
@@ -33,7 +33,11 @@ def pair_tables(problem):
     rows = [plan_ref.pairs(problem, problem.agents, a) for a in range(len(problem.agents))]
     shape = (len(rows), len(problem.zones))
     score = np.array([r.score for r in rows], np.int64).reshape(shape)
-    return score, np.array([r.travel for r in rows]).reshape(shape), np.array([r.feasible for r in rows], bool).reshape(shape)
+    return (
+        score,
+        np.array([r.travel for r in rows]).reshape(shape),
+        np.array([r.feasible for r in rows], bool).reshape(shape),
+    )
 
 
 @needs_kernels
@@ -57,7 +61,10 @@ def test_kernels_give_the_bits_of_the_twins(make_fleet, seed, n, m):
     taken = np.zeros(len(problem.zones), np.uint8)
     taken[greedy[greedy != NONE][::2]] = 1
     idle = problem.agents.take(np.flatnonzero(greedy == NONE))
-    assert backend.leftover_status(problem, idle, taken).tobytes() == plan_ref.leftover_status(problem, idle, taken).tobytes()
+    assert (
+        backend.leftover_status(problem, idle, taken).tobytes()
+        == plan_ref.leftover_status(problem, idle, taken).tobytes()
+    )
 
 
 @given(seed=seeds)
@@ -205,7 +212,9 @@ def crowd(make_fleet, n: int, **config):
 
 
 @needs_kernels
-@pytest.mark.parametrize("case", ["one point", "equal scores", "saturating", "speeds", "one wanted zone", "one current zone"])
+@pytest.mark.parametrize(
+    "case", ["one point", "equal scores", "saturating", "speeds", "one wanted zone", "one current zone"]
+)
 @pytest.mark.parametrize("planner", [0, 1])
 def test_two_thousand_agents_that_all_want_the_same_are_planned_quickly(make_fleet, case, planner):
     fleet = crowd(make_fleet, 2000, planner=planner)

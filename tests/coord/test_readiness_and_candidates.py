@@ -192,15 +192,18 @@ FAR = WorkZone(id=5, x=5000)
 )
 def test_a_candidate_has_the_first_failing_test(agent, zone, taken, expected):
     facts = candidate_facts(
-        replace(READY, **agent), replace(WorkZone(id=5), **zone), [Obstacle(id=1, radius=1.0)], [], CONFIG, now_tick=100,
-        taken=taken,
+        replace(READY, **agent), replace(WorkZone(id=5), **zone), [Obstacle(id=1, radius=1.0)], [], CONFIG,
+        now_tick=100, taken=taken,
     )  # fmt: skip
     assert candidate_status(facts) == expected
 
 
 def test_the_score_is_the_sum_of_its_terms_from_left_to_right():
     agent, zone = replace(READY, zone=5, speed=1.5), WorkZone(id=5, x=30, y=40, priority=1.25, last_served_tick=77)
-    kernels = [GaussianKernel(id=1, x=28, y=41, sigma=9, weight=0.4), GaussianKernel(id=2, x=33, y=40, sigma=5, weight=-0.3)]
+    kernels = [
+        GaussianKernel(id=1, x=28, y=41, sigma=9, weight=0.4),
+        GaussianKernel(id=2, x=33, y=40, sigma=5, weight=-0.3),
+    ]
     facts = candidate_facts(agent, zone, [], kernels, CONFIG, now_tick=100)
     score = score_candidate(facts, CONFIG)
     total = np.float32(0)

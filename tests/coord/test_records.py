@@ -42,12 +42,19 @@ ZONES = [
 
 @pytest.mark.parametrize(
     ("dtype", "size"),
-    [(AGENT_DTYPE, 48), (ZONE_DTYPE, 48), (OBSTACLE_DTYPE, 32), (KERNEL_DTYPE, 24), (CONFIG_DTYPE, 64), (ROW_DTYPE, 32)],
+    [
+        (AGENT_DTYPE, 48),
+        (ZONE_DTYPE, 48),
+        (OBSTACLE_DTYPE, 32),
+        (KERNEL_DTYPE, 24),
+        (CONFIG_DTYPE, 64),
+        (ROW_DTYPE, 32),
+    ],
 )
 def test_a_record_has_the_size_of_its_page(dtype, size):
     assert dtype.itemsize == size
     ends = sorted((offset, offset + field.itemsize) for field, offset in dtype.fields.values())
-    assert [end for _, end in ends] == [start for start, _ in ends][1:] + [size]
+    assert [end for _, end in ends] == [*[start for start, _ in ends][1:], size]
 
 
 def test_records_of_the_page_encode_to_its_hex(page_hex):
