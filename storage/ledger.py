@@ -288,6 +288,7 @@ class Ledger:
         return self._scan(start, stop)
 
     def _scan(self, start: int, stop: int) -> Iterator[tuple[int, Event]]:
+        self._check_open()
         rank = start
         while rank < stop:
             for found, event in self._chunks(rank, stop):

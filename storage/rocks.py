@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import re
-import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -36,6 +32,7 @@ from storage.errors import (
 from storage.layout import FAMILIES
 from storage.snapshot import Snapshot
 from storage.store import Entry
+from storage.writer_lock import WriterLock
 
 MIB = 1 << 20
 WRITE_BUFFER_BYTES = {"log": 4 * MIB, "ids": 2 * MIB, "tree": 2 * MIB, "meta": MIB // 4, "default": MIB // 16}
@@ -100,6 +97,7 @@ class RocksStore:
         self._database = database
         self._families = {name: database.get_column_family(name) for name in FAMILIES}
         self._handles = {name: database.get_column_family_handle(name) for name in FAMILIES}
+        self._lock: WriterLock | None = None
         self._closed = False
         self._failed = False
         self._sync_options = WriteOptions()
@@ -114,7 +112,7 @@ class RocksStore:
         Raises IntegrityError, LockedError, ReadOnlyError, StorageFullError.
         """
         if not read_only:
-            return cls(path, _database(path, None, paranoid=paranoid))
+            return cls._open_to_write(path)
         try:
             snapshot = Snapshot(path)
         except OSError as error:
@@ -126,6 +124,20 @@ class RocksStore:
             raise
         if paranoid:
             snapshot.release()  # every table is open by now, every log was read
+        return store
+
+    @classmethod
+    def _open_to_write(cls, path: Path) -> RocksStore:
+        try:
+            lock = WriterLock(path)
+        except OSError as error:
+            raise mapped(error, path, "open") from error
+        try:
+            store = cls(path, _database(path, None, paranoid=True))
+        except BaseException:
+            lock.release()
+            raise
+        store._lock = lock
         return store
 
     def _family(self, name: str) -> Rdict:
@@ -206,11 +218,18 @@ class RocksStore:
             self._handles.clear()
             self._families.clear()
             del self._database
-            if self._snapshot is not None:
-                self._snapshot.release()
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+        if self._snapshot is not None:
+            self._snapshot.release()
 
     def abandon(self) -> None:
         self._closed = True
+        if self._lock is not None:
+            self._lock.release()
         # A destructor would wait for threads that a fork does not copy, or write into the parent's files.
         for held in (self._database, *self._families.values(), *self._handles.values()):
             _kernels.leak(held)
@@ -241,7 +260,7 @@ def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None)
     if isinstance(error, rocksdict.DbClosedError):
         return ClosedError(f"{path}: the ledger is closed")
     if "LOCK" in text and any(word in text for word in _LOCKED):
-        return _locked(path, text)
+        return LockedError(f"{path}: another program holds the database: {text}", None)
     for words, kind, what in _KINDS:
         if any(word in text for word in words):
             return kind(f"{path}: {what}, found in {doing}: {text}")
@@ -249,24 +268,3 @@ def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None)
         file = _FILE.search(text)
         return IntegrityError(f"{path}: damaged, found in {doing}: {text}", file=file.group(1) if file else None)
     return StorageError(f"{path}: {doing}: {text}")
-
-
-def _locked(path: Path, text: str) -> LockedError:
-    if "current process" in text:
-        return LockedError(f"{path}: another writer in this process ({os.getpid()}) holds the ledger", os.getpid())
-    pid = _lock_holder(path / "LOCK")
-    who = "another process" if pid is None else f"process {pid}"
-    return LockedError(f"{path}: {who} holds the ledger for writing", pid)
-
-
-def _lock_holder(lock: Path) -> int | None:
-    """The process that holds the lock, from the kernel.
-
-    Only where another process holds it: closing the descriptor drops every lock this process has on the file.
-    """
-    layout = "hhqqi4x"
-    with contextlib.suppress(OSError), lock.open("rb") as file:
-        asked = struct.pack(layout, fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = struct.unpack(layout, fcntl.fcntl(file.fileno(), fcntl.F_GETLK, asked))
-        return pid if kind != fcntl.F_UNLCK and pid > 0 else None
-    return None

@@ -18,6 +18,7 @@ from pathlib import Path
 from storage.errors import StorageError
 
 ATTEMPTS = 100
+# A process that closes a descriptor of LOCK loses RocksDB's lock on it; the other two are nobody's evidence.
 LEFT_OUT = frozenset(("LOCK", "LOG", "rocksdict-config.json"))
 
 
@@ -36,8 +37,9 @@ class Snapshot:
     def _take(self, database: Path) -> None:
         for attempt in range(ATTEMPTS):
             before = _manifest(database)
+            files = [file for file in sorted(database.iterdir()) if file.name not in LEFT_OUT]
             try:
-                links = {file.name: self._open(file) for file in sorted(database.iterdir())}
+                links = {file.name: self._open(file) for file in files}
             except FileNotFoundError:
                 links = None
             if links is not None and _manifest(database) == before:
@@ -55,7 +57,7 @@ class Snapshot:
     def _link(self, links: dict[str, int], manifest: tuple[str, bytes]) -> None:
         name, content = manifest
         for file, descriptor in links.items():
-            if file not in LEFT_OUT and file != name:
+            if file != name:
                 (self.folder / file).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
         if name:
             (self.folder / name).write_bytes(content)
