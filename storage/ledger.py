@@ -321,7 +321,11 @@ class Ledger:
         if not values:
             return
         hashed = hashing.event_ids([value[32:] for value in values])
-        tile = self._store.get("tree", layout.tile_key(0, first // layout.TILE_HASHES)) or b""
+        try:
+            tile = self._store.get("tree", layout.tile_key(0, first // layout.TILE_HASHES)) or b""
+        except IntegrityError as error:
+            text = f"{self.path}: rank {first} can't be checked: {error}"
+            raise IntegrityError(text, (first,), error.file) from error
         at = first % layout.TILE_HASHES * HASH_BYTES
         for i, (value, event_id) in enumerate(zip(values, hashed, strict=True)):
             leaf = tile[at + HASH_BYTES * i : at + HASH_BYTES * (i + 1)]

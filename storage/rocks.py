@@ -264,7 +264,7 @@ def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None)
     for words, kind, what in _KINDS:
         if any(word in text for word in words):
             return kind(f"{path}: {what}, found in {doing}: {text}")
-    if any(word in text for word in _DAMAGED):
+    if doing == "open" or any(word in text for word in _DAMAGED):
         file = _FILE.search(text)
         return IntegrityError(f"{path}: damaged, found in {doing}: {text}", file=file.group(1) if file else None)
     return StorageError(f"{path}: {doing}: {text}")

@@ -11,6 +11,7 @@ that were opened while the manifest did not change have no hole.
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 from storage.errors import StorageError
 
 ATTEMPTS = 100
+_MANIFEST = re.compile(r"MANIFEST-\d+")
 # A process that closes a descriptor of LOCK loses RocksDB's lock on it; the other two are nobody's evidence.
 LEFT_OUT = frozenset(("LOCK", "LOG", "rocksdict-config.json"))
 
@@ -86,7 +88,7 @@ def _manifest(database: Path) -> tuple[str, bytes]:
     """Name and content of the manifest in use: it only grows."""
     try:
         name = (database / "CURRENT").read_text().strip()
-        if not name.startswith("MANIFEST-") or "/" in name:
+        if _MANIFEST.fullmatch(name) is None:
             return "", b""
         return name, (database / name).read_bytes()
     except (FileNotFoundError, UnicodeDecodeError):

@@ -132,6 +132,19 @@ def check_log_end(store: Store, size: int, path: str) -> None:
     raise IntegrityError(f"{path}: meta/head says {size} events, the log goes on to key {last.hex()}", (), "log")
 
 
+def check_no_gap(store: Store, start: int, size: int, path: str) -> None:
+    """Raises IntegrityError naming the first rank of [start, size) that the log lacks."""
+    rank = start
+    for key, _ in store.scan("log", layout.log_key(start), layout.log_key(size)):
+        if key != layout.log_key(rank):
+            break
+        rank += 1
+    if rank < size:
+        raise IntegrityError(
+            f"{path}: rank {rank} is missing from the log", (rank,), f"log/{layout.log_key(rank).hex()}"
+        )
+
+
 def check_ids_end(store: Store, size: int) -> bool:
     """Whether `ids` knows the last event of the log."""
     if size == 0:

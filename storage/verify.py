@@ -171,7 +171,7 @@ class _Verifier:
         rank, size = 0, self.report.size
         while rank < min(size, max(self.log_size, 1)):
             try:
-                for key, value in self.store.scan("log", layout.log_key(rank)):
+                for key, value in self.store.scan("log", layout.log_key(rank) if rank else b""):
                     found = int.from_bytes(key, "big") if len(key) == 8 else None
                     if found is None or found >= size:
                         self.report.add(None, f"log/{key.hex()}", f"ranks below {size}", "another key")

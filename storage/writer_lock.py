@@ -37,7 +37,7 @@ class WriterLock:
 
 
 def _holder(folder: os.stat_result) -> int | None:
-    """The process that holds the lock, from the kernel's list, a line `1: FLOCK ADVISORY WRITE pid device:inode 0 EOF`."""
+    """The process that holds the lock, from the kernel's list: `1: FLOCK ADVISORY WRITE pid device:inode 0 EOF`."""
     found = None
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/locks").read_text().splitlines():
