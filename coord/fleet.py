@@ -45,14 +45,6 @@ class Draw:
         """As it stands in the ledger's scenario."""
         return {"box": list(self.box), "count": self.count, "fields": dict(self.fields)}
 
-    @classmethod
-    def from_map(cls, what: str, value: Mapping[str, Any]) -> Draw:
-        """From the ledger's scenario."""
-        x0, y0, x1, y1 = (float(v) for v in value["box"])
-        if not 0 <= value["count"] <= COUNT_MAX:
-            raise ValueError(f"{what}: expected a count of at most {COUNT_MAX}, got {value['count']}")
-        return cls(what, int(value["count"]), dict(value["fields"]), (x0, y0, x1, y1))
-
     def records(self, seed: int, grid: Grid | None) -> Records:
         """The drawn records, ids 0, 1, 2, … in the order of the draws.
 

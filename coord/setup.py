@@ -6,8 +6,10 @@ made from it are the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,19 @@ from blake3 import blake3
 
 from coord.checks import PLANNERS
 from coord.errors import RunError
-from coord.fleet import Draw
+from coord.fleet import AGENT_KEYS, COUNT_MAX, ZONE_KEYS, Draw
 from coord.grid import Grid
 from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, RING_DTYPE, PlanConfig
 from coord.rings import Rings
-from coord.scenario_schema import DEMANDS
+from coord.scenario_schema import (
+    DEMANDS,
+    NAME_BYTES_MAX,
+    POSITION_MAX_M,
+    TABLES,
+    U32_MAX,
+    U64_MAX,
+    fault_of,
+)
 
 Records = npt.NDArray[np.void]
 VERSION = 1
@@ -120,70 +130,148 @@ def setup_from_map(value: Mapping[str, Any], agents: Records | None = None, zone
     """
     try:
         return _from_map(value, agents, zones)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"coord.scenario: {type(error).__name__}: {error}") from error
+    except RunError:
+        raise
     except ValueError as error:
-        raise error if isinstance(error, RunError) else RunError(f"coord.scenario: {error}") from error
+        raise RunError(f"coord.scenario: {error}") from error
+
+
+def _get(value: Mapping[str, Any], path: str, kind: type | tuple[type, ...]) -> Any:
+    """The value at a path ("motion.model"), which must have a type (bool is no int)."""
+    found: Any = value
+    for name in path.split("."):
+        if not isinstance(found, dict) or name not in found:
+            raise RunError(f"coord.scenario: {path}: is missing")
+        found = found[name]
+    if not isinstance(found, kind) or isinstance(found, bool):
+        raise RunError(f"coord.scenario: {path}: expected {_KINDS[kind]}, got {type(found).__name__}")
+    return found
+
+
+_KINDS: dict[Any, str] = {
+    int: "an integer", float: "a float", str: "a text", bytes: "bytes", list: "an array", dict: "a map",
+    (dict, type(None)): "a map or nil", (list, type(None)): "an array or nil",
+}  # fmt: skip
+
+
+def _int(value: Mapping[str, Any], path: str, low: int = 0, high: int = U64_MAX) -> int:
+    found: int = _get(value, path, int)
+    if not low <= found <= high:
+        raise RunError(f"coord.scenario: {path}: expected {low} to {high}, got {found}")
+    return found
+
+
+def _share(value: Mapping[str, Any], path: str) -> float:
+    found: float = _get(value, path, float)
+    if not 0.0 <= found <= 1.0:
+        raise RunError(f"coord.scenario: {path}: expected 0 to 1, got {found}")
+    return found
+
+
+def _word(value: Mapping[str, Any], path: str, known: tuple[str, ...]) -> str:
+    found: str = _get(value, path, str)
+    if found not in known:
+        raise RunError(f"coord.scenario: {path}: expected {' or '.join(known)}, got {found!r}")
+    return found
 
 
 def _from_map(value: Mapping[str, Any], agents: Records | None, zones: Records | None) -> Setup:
-    if value["version"] != VERSION:
-        raise RunError(f"coord.scenario: version: expected {VERSION}, got {value['version']}")
-    grid = Grid.decode(value["grid"]) if value["grid"] else None
-    table = np.frombuffer(value["rings"]["table"], RING_DTYPE)
-    points = np.frombuffer(value["rings"]["points"], "<f4").reshape(-1, 2)
-    rings = Rings(table, points) if len(table) else None
-    if rings is not None:
-        rings.check()
-    config = PlanConfig.decode(value["config"])
-    if PLANNERS.get(config.planner) != value["planner"]:
-        raise RunError(f"coord.scenario: planner: expected {PLANNERS.get(config.planner)}, got {value['planner']}")
-    seed = int(value["seed"])
-    first_agents, agent_draw = _records("agents", value["agents"], agents, seed, grid)
-    first_zones, zone_draw = _records("zones", value["zones"], zones, seed, grid)
-    motion = value["motion"]
-    if motion["model"] != ("straight" if grid is None else "grid"):
-        raise RunError(f"coord.scenario: motion: expected the model that fits the grid, got {motion['model']!r}")
-    if value["demand"]["model"] not in DEMANDS:
-        raise RunError(f"coord.scenario: demand: expected {' or '.join(DEMANDS)}, got {value['demand']['model']!r}")
-    if value["every_ticks"] < 1:
-        raise RunError(f"coord.scenario: every_ticks: expected at least 1, got {value['every_ticks']}")
-    origin = value["origin"]
+    _int(value, "version", VERSION, VERSION)
+    encoded = _get(value, "grid", bytes)
+    grid = Grid.decode(encoded) if encoded else None
+    config = PlanConfig.decode(_get(value, "config", bytes))
+    seed = _int(value, "seed")
+    first_agents, agent_draw = _records("agents", value, agents, seed, grid)
+    first_zones, zone_draw = _records("zones", value, zones, seed, grid)
+    name = _get(value, "name", str)
+    if not (1 <= len(name.encode("utf-8", "replace")) <= NAME_BYTES_MAX and name.isprintable()):
+        raise RunError(f"coord.scenario: name: expected 1 to {NAME_BYTES_MAX} bytes of printable text")
+    toml = _get(value, "toml", bytes)
+    if len(toml) != 32:
+        raise RunError(f"coord.scenario: toml: expected 32 bytes, got {len(toml)}")
+    _word(value, "planner", (PLANNERS.get(config.planner, ""),))
     return Setup(
-        name=str(value["name"]),
+        name=name,
         seed=seed,
-        tick_ns=int(value["tick_ns"]),
-        origin=None if origin is None else (float(origin[0]), float(origin[1]), float(origin[2])),
-        every_ticks=int(value["every_ticks"]),
+        tick_ns=_int(value, "tick_ns", 1),
+        origin=_origin(value),
+        every_ticks=_int(value, "every_ticks", 1, U32_MAX),
         config=config,
-        motion=Motion(motion["model"], motion["energy_per_m"], motion["charge_per_tick"], motion["charged_energy"]),
-        demand=value["demand"]["model"],
+        motion=Motion(
+            _word(value, "motion.model", ("straight" if grid is None else "grid",)),
+            _share(value, "motion.energy_per_m"),
+            _share(value, "motion.charge_per_tick"),
+            _share(value, "motion.charged_energy"),
+        ),
+        demand=_word(value, "demand.model", DEMANDS),
         grid=grid,
-        rings=rings,
-        obstacles=np.frombuffer(value["obstacles"], OBSTACLE_DTYPE),
-        kernels=np.frombuffer(value["kernels"], KERNEL_DTYPE),
+        rings=_rings(value),
+        obstacles=np.frombuffer(_get(value, "obstacles", bytes), OBSTACLE_DTYPE),
+        kernels=np.frombuffer(_get(value, "kernels", bytes), KERNEL_DTYPE),
         agents=first_agents,
         zones=first_zones,
         agent_draw=agent_draw,
         zone_draw=zone_draw,
-        agent_ids=tuple(value["ids"]["agents"]),
-        zone_ids=tuple(value["ids"]["zones"]),
-        toml_digest=bytes(value["toml"]),
+        agent_ids=_external(value, "ids.agents", len(first_agents)),
+        zone_ids=_external(value, "ids.zones", len(first_zones)),
+        toml_digest=toml,
     )
 
 
+def _rings(value: Mapping[str, Any]) -> Rings | None:
+    table = np.frombuffer(_get(value, "rings.table", bytes), RING_DTYPE)
+    points = np.frombuffer(_get(value, "rings.points", bytes), "<f4").reshape(-1, 2)
+    rings = Rings(table, points)
+    rings.check()
+    return rings if len(table) else None
+
+
+def _origin(value: Mapping[str, Any]) -> tuple[float, float, float] | None:
+    found = _get(value, "origin", (list, type(None)))
+    if found is None:
+        return None
+    if len(found) != 3 or not all(isinstance(number, float) and math.isfinite(number) for number in found):
+        raise RunError("coord.scenario: origin: expected nil or 3 finite floats")
+    return found[0], found[1], found[2]
+
+
+def _external(value: Mapping[str, Any], path: str, count: int) -> tuple[int, ...]:
+    found = _get(value, path, list)
+    good = all(type(number) is int and 0 <= number <= U64_MAX for number in found)
+    if not good or len(found) not in (0, count) or any(a >= b for a, b in pairwise(found)):
+        raise RunError(f"coord.scenario: {path}: expected no ids, or {count} ascending ones")
+    return tuple(found)
+
+
 def _records(
-    what: str, first: Mapping[str, Any], given: Records | None, seed: int, grid: Grid | None
+    what: str, value: Mapping[str, Any], given: Records | None, seed: int, grid: Grid | None
 ) -> tuple[Records, Draw | None]:
-    draw = None if first["draw"] is None else Draw.from_map(what, first["draw"])
-    records = draw.records(seed, grid) if draw is not None else given
+    drawn = _get(value, f"{what}.draw", (dict, type(None)))
+    draw = None if drawn is None else _draw(what, value)
+    records = given if draw is None else draw.records(seed, grid)
     if records is None:
         raise RunError(f"coord.scenario: {what}: they are not drawn, so they are needed from the first coord.inputs")
-    if len(records) != first["count"]:
-        raise RunError(f"coord.scenario: {what}: expected {first['count']} at the first tick, got {len(records)}")
-    got = records_digest(records)
-    if got != first["digest"]:
-        raise RunError(
-            f"coord.scenario: {what}: expected digest {first['digest'].hex()} at the first tick, got {got.hex()}"
-        )
+    count = _int(value, f"{what}.count")
+    if len(records) != count:
+        raise RunError(f"coord.scenario: {what}: expected {count} at the first tick, got {len(records)}")
+    expected, got = _get(value, f"{what}.digest", bytes), records_digest(records)
+    if got != expected:
+        raise RunError(f"coord.scenario: {what}: expected digest {expected.hex()} at the first tick, got {got.hex()}")
     return records, draw
+
+
+def _draw(what: str, value: Mapping[str, Any]) -> Draw:
+    path = f"{what}.draw"
+    box = _get(value, f"{path}.box", list)
+    if len(box) != 4 or not all(isinstance(v, float) and abs(v) <= POSITION_MAX_M for v in box):
+        raise RunError(f"coord.scenario: {path}.box: expected 4 floats within 2^20")
+    fields = _get(value, f"{path}.fields", dict)
+    keys = [TABLES[what].key(name) for name in (AGENT_KEYS if what == "agents" else ZONE_KEYS)]
+    if set(fields) != {key.name for key in keys}:
+        raise RunError(f"coord.scenario: {path}.fields: expected {', '.join(sorted(key.name for key in keys))}")
+    for key in keys:
+        fault = fault_of(key, fields[key.name])
+        if fault is not None or isinstance(fields[key.name], float) != (key.kind == "float"):
+            raise RunError(f"coord.scenario: {path}.fields.{key.name}: {fault or 'expected the type of its key'}")
+    count = _int(value, f"{path}.count", 0, COUNT_MAX)
+    return Draw(what, count, dict(fields), (box[0], box[1], box[2], box[3]))

@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import storage
+import storage.canonical
 from coord.audit import audit
 from coord.frame import DecisionFrame, decode_frame_event, rows_digest
 from coord.inputs import Inputs, apply, encode
@@ -405,3 +408,46 @@ def test_progress_ends_at_its_total(run: Path) -> None:
 def test_an_open_ledger_is_audited_in_place(run: Path) -> None:
     with Ledger.open(run, mode="r") as ledger:
         assert audit(ledger, resimulate=True).ok
+
+
+@given(st.integers(1, 12), st.integers(0, 10**6), st.integers(0, 7))
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_flip_in_inputs_or_frames_with_a_new_tree_over_it_is_found(
+    run: Path, tmp_path_factory: pytest.TempPathFactory, rank: int, offset: int, bit: int
+) -> None:
+    events = _events(run)[:13]
+    effect = bytearray(events[rank].effect)
+    effect[offset % len(effect)] ^= 1 << bit
+    events[rank] = dataclasses.replace(events[rank], effect=bytes(effect))
+    if rank % 2:
+        events[rank + 1] = dataclasses.replace(events[rank + 1], parents=(events[rank].id,))
+    forged = _write(tmp_path_factory.mktemp("flip") / "run", events)
+    for kwargs in ({"resimulate": True}, {"replan": False}, {}):
+        assert not audit(forged, **kwargs).ok
+
+
+_NUMBERS = st.one_of(st.integers(-2, 2**64 - 1), st.floats(allow_nan=False))
+_ANY = st.one_of(st.none(), _NUMBERS, st.binary(max_size=9), st.text(max_size=3), st.just([1]), st.just({}))
+
+
+@given(st.data())
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_scenario_event_makes_the_audit_fail(
+    run: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    events = _events(run)[:5]
+    value = storage.canonical.unpack(events[0].effect)
+    assert isinstance(value, dict)
+    inner = value
+    while True:
+        name = data.draw(st.sampled_from(sorted(inner)))
+        if not (isinstance(inner[name], dict) and inner[name] and data.draw(st.booleans())):
+            break
+        inner = inner[name]
+    before = inner[name]
+    inner[name] = data.draw(_ANY)
+    events[0] = dataclasses.replace(events[0], effect=storage.canonical.pack(value))
+    report = audit(_write(tmp_path_factory.mktemp("scenario") / "run", events), resimulate=True)
+    assert report.size == 5
+    kept_by_nobody = name in ("tick_ns", "origin", "toml") or (inner is value.get("motion"))
+    assert not report.ok or kept_by_nobody or before == inner[name]
