@@ -1,0 +1,99 @@
+"""The pages in docs/formats: their worked examples are what the code writes and reads."""
+
+import re
+
+import pytest
+
+from storage import Event, Head, Ledger, layout, tree
+from storage import head as head_file
+from storage.canonical import pack, unpack
+
+NOTE = Event(producer="fleet-1", effect=b"\0\xff\x10", kind="note.text", sequence=0, tick=120)
+
+
+@pytest.fixture
+def page(repository):
+    """page(name): the examples of a format page, by the word after ```hex (or ```values)."""
+
+    def examples(name):
+        text = (repository / "docs" / "formats" / f"{name}.md").read_text()
+        return {match[1]: match[2] for match in re.finditer(r"```(?:hex )?(\w+)\n(.*?)```", text, re.DOTALL)}
+
+    return examples
+
+
+def decoded(text):
+    return bytes.fromhex("".join(text.split()))
+
+
+def test_canonical_msgpack(page):
+    examples = page("canonical-msgpack")
+    value = {"b": [1, -33], "a": 1.0, "é": b""}
+    assert pack(value) == decoded(examples["value"])
+    assert unpack(decoded(examples["value"])) == value
+    lines = examples["values"].splitlines()
+    assert len(lines) == 14
+    for line in lines:
+        text, encoded = line.rsplit(" ", 1)
+        assert pack(eval(text)).hex() == encoded
+
+
+def test_event(page):
+    examples = page("event")
+    assert NOTE.encode() == decoded(examples["event0"])
+    assert NOTE.id == decoded(examples["id0"])
+    frame = Event.decode(decoded(examples["event1"]))
+    assert frame.id == decoded(examples["id1"])
+    assert (frame.kind, frame.sequence, len(frame.effect)) == ("coord.frame", 1, 224)
+    child = Event(
+        producer="fleet-1",
+        effect=b"",
+        kind="note.text",
+        parents=(NOTE.id,),
+        sequence=300,
+        schema=2,
+        tick=65536,
+        wall_ns=-1,
+    )
+    assert child.encode() == decoded(examples["event2"])
+    assert Event.decode(child.encode()) == child
+
+
+def test_tree(page):
+    examples = {name: decoded(text) for name, text in page("tree").items()}
+    event1 = decoded(page("event")["event1"])
+    assert examples["leaf0"] == tree.leaf(NOTE.id, len(NOTE.encode()))
+    assert examples["leaf1"] == tree.leaf(Event.decode(event1).id, len(event1))
+    assert [tree.leaf_hash(examples["leaf0"]), tree.leaf_hash(examples["leaf1"])] == [
+        examples["hash0"],
+        examples["hash1"],
+    ]
+    assert tree.node_hash(examples["hash0"], examples["hash1"]) == examples["root"]
+    assert tree.verify_inclusion(0, 2, examples["hash0"], [examples["hash1"]], examples["root"])
+
+
+def test_head(page):
+    data = decoded(page("head")["head"])
+    head = Head(2, decoded(page("tree")["root"]))
+    assert head_file.pack(head) == data
+    assert head_file.unpack(data) == head
+
+
+def test_ledger(page, run):
+    from storage.rocks import RocksStore
+
+    with Ledger.open(run) as ledger:
+        ledger.append_many([NOTE, Event.decode(decoded(page("event")["event1"]))])
+    store = RocksStore.open(layout.store_path(run), read_only=True)
+    for family in layout.FAMILIES:
+        expected = [tuple(map(bytes.fromhex, line.split())) for line in page("ledger")[family].splitlines()]
+        assert list(store.scan(family)) == expected
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["canonical-msgpack", "event", "tree", "head", "ledger"])
+def test_every_page_has_its_table_what_a_reader_rejects_and_a_version_rule(repository, name):
+    text = (repository / "docs" / "formats" / f"{name}.md").read_text()
+    assert "## A reader rejects" in text
+    assert re.search(r"^Version: ", text, re.MULTILINE)
+    assert re.search(r"^\|[-|]+\|$", text, re.MULTILINE)
