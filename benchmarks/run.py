@@ -1,0 +1,24 @@
+"""Runs all benchmarks of this folder, one after another: `python benchmarks/run.py [--save]`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    """Exit code 1 if a benchmark failed."""
+    scripts = [path for path in sorted(FOLDER.glob("*.py")) if path.name not in {"run.py", "harness.py"}]
+    failed = [
+        p.name for p in scripts if subprocess.run([sys.executable, p, *sys.argv[1:]], check=False).returncode != 0
+    ]
+    if failed:
+        sys.stderr.write(f"failed: {', '.join(failed)}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
