@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from harness import Report, alternate, prepare
 
 prepare()
@@ -21,9 +23,9 @@ def main() -> None:
         x = np.linspace(-1, 2, n, dtype=np.float32)
         tensor = torch.from_numpy(x)
         cases = [
-            ("sum", lambda: reduction.sum(x), "torch", tensor.sum),
-            ("sum", lambda: reduction.sum(x), "numpy", x.sum),
-            ("dot", lambda: reduction.dot(x, x), "torch", lambda: torch.dot(tensor, tensor)),  # noqa: B023
+            ("sum", partial(reduction.sum, x), "torch", tensor.sum),
+            ("sum", partial(reduction.sum, x), "numpy", x.sum),
+            ("dot", partial(reduction.dot, x, x), "torch", partial(torch.dot, tensor, tensor)),
         ]
         for name, ours, peer_name, peer in cases:
             own_seconds, peer_seconds = alternate(ours, peer)

@@ -60,8 +60,12 @@ def as_floats(x: object, function: str, name: str, dtypes: Sequence[np.dtype[Any
 
 def readable(array: Array) -> Array:
     """The array itself if a kernel can read it in place, else a copy: aligned, strides in whole elements."""
-    if array.flags.aligned and all(stride % array.itemsize == 0 for stride in array.strides):
-        return array
+    if array.flags.aligned:
+        for stride in array.strides:
+            if stride % array.itemsize:
+                break
+        else:
+            return array
     copy = memory.allocate(array.shape, array.dtype, "aligned copy")
     np.copyto(copy, array)
     return copy
@@ -95,11 +99,20 @@ def checked_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], funct
         raise ShapeError(f"{function}: out must have shape {shape}, got {array.shape}")
     if not array.flags.writeable:
         raise ReadOnlyError(f"{function}: out is read-only")
-    if any(stride == 0 and length > 1 for stride, length in zip(array.strides, array.shape, strict=True)):
+    if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise ReadOnlyError(f"{function}: out is a broadcast view: several elements share one place in memory")
     return array
 
 
 def writable_in_place(out: Array, *inputs: Array) -> bool:
     """Whether a kernel may write C-contiguous results straight into `out` while it reads the inputs."""
-    return bool(out.flags.c_contiguous and out.flags.aligned and not any(np.may_share_memory(out, x) for x in inputs))
+    flags = out.flags
+    return bool(flags.c_contiguous and flags.aligned) and not any(_may_overlap(out, x) for x in inputs)
+
+
+def _may_overlap(a: Array, b: Array) -> bool:
+    if a is b:
+        return True
+    if a.base is None and b.base is None:  # two arrays that own their memory (asking numpy takes microseconds)
+        return False
+    return bool(np.may_share_memory(a, b))

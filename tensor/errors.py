@@ -26,14 +26,14 @@ class ReadOnlyError(TensorError, TypeError):
     """An output buffer cannot be written."""
 
 
-class BudgetExceeded(TensorError, MemoryError):  # noqa: N818 (the name that DESIGN.md promises)
+class BudgetExceeded(TensorError, MemoryError):
     """A buffer does not fit into the memory budget; nothing was allocated.
 
     Attributes, in bytes: `requested`, `in_use`, `limit`, and `largest_live`, the largest buffer that is counted (0 if
     there is none); `largest_live_name` and `requested_name` say what the buffers are.
     """
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         requested: int,
         in_use: int,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["BudgetExceeded", "ComputeBudget", "allocate", "budget", "reserve"]
+__all__ = ["BudgetExceeded", "ComputeBudget", "allocate", "bounded", "budget", "reserve"]
 
 
 @dataclass
@@ -111,6 +111,11 @@ def _release(tickets: list[tuple[ComputeBudget, int]]) -> None:
         b.release(ticket)
 
 
+def bounded() -> bool:
+    """Whether a budget is active here."""
+    return bool(_active.get())
+
+
 @contextlib.contextmanager
 def reserve(nbytes: int, label: str) -> Iterator[None]:
     """Counts a working buffer of nbytes for the time of the block; raises BudgetExceeded before it is taken."""
@@ -132,7 +137,7 @@ def allocate(shape: tuple[int, ...], dtype: DTypeLike, label: str) -> NDArray[An
     nbytes = math.prod(shape) * kind.itemsize
     if nbytes >= 2**63:
         raise ValueError(f"{label}: the array would take {nbytes} bytes")
-    if not _active.get():
+    if not bounded():
         return np.empty(shape, kind)
     tickets = _charge(nbytes, f"{label} {kind.name}{list(shape)}")
     try:

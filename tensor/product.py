@@ -17,7 +17,7 @@ from tensor.errors import DtypeError, ShapeError
 
 __all__ = ["matmul"]
 
-_MATMUL = {"float32": _kernels.matmul_f32, "float64": _kernels.matmul_f64}
+_MATMUL = {"f": _kernels.matmul_f32, "d": _kernels.matmul_f64}  # by dtype.char
 
 
 def matmul(a: object, b: object, out: object = None) -> NDArray[Any]:
@@ -54,6 +54,10 @@ def _multiply(a: Array, b: Array, out: Array) -> None:
         with plain_mode():
             out[...] = product_ref.matmul(a, b)
         return
+    kernel = _MATMUL[a.dtype.char]
+    if not memory.bounded():
+        kernel(a, b, out)
+        return
     packing_bytes = _kernels.matmul_workspace_bytes(a.shape[0], b.shape[1], a.shape[1], a.dtype == np.float64)
     with memory.reserve(packing_bytes, "matmul packing"):
-        _MATMUL[a.dtype.name](a, b, out)
+        kernel(a, b, out)

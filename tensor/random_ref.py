@@ -36,9 +36,7 @@ def philox_block(key: int, counter: tuple[int, int, int, int]) -> tuple[int, int
     return c0, c1, c2, c3
 
 
-def philox_words(  # noqa: PLR0917 - the kernel has the same arguments
-    key: int, counter: int, c2: int, c3: int, skip: int, n: int
-) -> U32:
+def philox_words(key: int, counter: int, c2: int, c3: int, skip: int, n: int) -> U32:
     """n words of the stream, from word `skip` of `counter` on."""
     counters = np.uint64(counter) + np.arange((skip + n + 3) // 4, dtype=np.uint64)
     low, shift = np.uint64(LOW), np.uint64(32)

@@ -27,9 +27,10 @@ from tensor.errors import DtypeError, ShapeError
 
 __all__ = ["dot", "sum"]
 
-_SUM = {"float32": _kernels.sum_f32, "float64": _kernels.sum_f64}
-_SUM_COLUMNS = {"float32": _kernels.sum_columns_f32, "float64": _kernels.sum_columns_f64}
-_DOT = {"float32": _kernels.dot_f32, "float64": _kernels.dot_f64}
+# By dtype.char, which costs nothing to ask for (dtype.name is a Python function of numpy).
+_SUM = {"f": _kernels.sum_f32, "d": _kernels.sum_f64}
+_SUM_COLUMNS = {"f": _kernels.sum_columns_f32, "d": _kernels.sum_columns_f64}
+_DOT = {"f": _kernels.dot_f32, "d": _kernels.dot_f64}
 
 
 def sum(x: object, axis: int | None = None, out: object = None) -> NDArray[Any] | np.floating[Any]:
@@ -89,7 +90,7 @@ def dot(x: object, y: object) -> np.floating[Any]:
         with plain_mode():
             total[0] = reduction_ref.dot(a, b)
     else:
-        _DOT[a.dtype.name](a, b, total)
+        _DOT[a.dtype.char](a, b, total)
     scalar: np.floating[Any] = total[0]
     return scalar
 
@@ -99,7 +100,7 @@ def _sum_vector(x: Array, total: Array) -> None:  # [n] → [1]
         with plain_mode():
             total[0] = reduction_ref.sum(x)
     else:
-        _SUM[x.dtype.name](x, total)
+        _SUM[x.dtype.char](x, total)
 
 
 def _sum_axis(x: Array, axis: int, out: Array) -> None:
@@ -112,7 +113,7 @@ def _sum_axis(x: Array, axis: int, out: Array) -> None:
     row_contiguous = inner > 1 and folded.strides[2] == folded.itemsize
     for o in range(outer):
         if row_contiguous and not REFERENCE:
-            _SUM_COLUMNS[x.dtype.name](folded[o], flat[o])
+            _SUM_COLUMNS[x.dtype.char](folded[o], flat[o])
         else:
             for i in range(inner):
                 _sum_vector(folded[o, :, i], flat[o, i : i + 1])

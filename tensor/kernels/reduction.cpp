@@ -42,11 +42,21 @@ template <class T> struct Sixteen;
 template <> struct Sixteen<float> { using V = F32x16; static DW_INLINE V zero() { return V::zero(); } };
 template <> struct Sixteen<double> { using V = F64x16; static DW_INLINE V zero() { return {F64x8::zero(), F64x8::zero()}; } };
 
+// The cache lines of the group of 64 values that comes 2 KiB after x. The address may lie past the end: it is only a hint.
+constexpr uintptr_t kPrefetchBytes = 2048;
+template <class T>
+DW_INLINE void prefetch(const T* x, ptrdiff_t stride) {
+  if (stride != 1) return;
+  for (uintptr_t byte = 0; byte < 4 * kGroup * sizeof(T); byte += 64)
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(x) + kPrefetchBytes + byte));
+}
+
 template <class T>
 struct SumTerm {
   using V = typename Sixteen<T>::V;
   const T* x;
   ptrdiff_t stride;
+  DW_INLINE void ahead(size_t i) const { prefetch(x + ptrdiff_t(i) * stride, stride); }
   DW_INLINE V add(size_t i, V a) const { return a + load16(x + ptrdiff_t(i) * stride, stride); }
   DW_INLINE V add(size_t i, size_t n, V a) const { return a + load16(x + ptrdiff_t(i) * stride, stride, n); }
 };
@@ -57,6 +67,7 @@ struct DotTerm {
   ptrdiff_t x_stride;
   const T* y;
   ptrdiff_t y_stride;
+  DW_INLINE void ahead(size_t) const {}  // two streams: the hardware does better alone
   DW_INLINE V add(size_t i, V a) const {
     return fma(load16(x + ptrdiff_t(i) * x_stride, x_stride), load16(y + ptrdiff_t(i) * y_stride, y_stride), a);
   }
@@ -72,6 +83,7 @@ DW_INLINE T block_value(const Term& term, size_t first, size_t n) {
   V a0 = Sixteen<T>::zero(), a1 = a0, a2 = a0, a3 = a0;
   size_t i = 0;
   for (; i + 4 * kGroup <= n; i += 4 * kGroup) {
+    term.ahead(first + i);
     a0 = term.add(first + i, a0);
     a1 = term.add(first + i + kGroup, a1);
     a2 = term.add(first + i + 2 * kGroup, a2);
