@@ -56,10 +56,10 @@ LOG = _f32("0x1.555546p-2", "-0x1.00000ap-2", "0x1.99a546p-3", "-0x1.555ae4p-3",
 SIN = _f32("-0x1.555556p-3", "0x1.111164p-7", "-0x1.a04802p-13", "0x1.77b00ep-19")
 COS = _f32("0x1.55554ap-5", "-0x1.6c0c1cp-10", "0x1.99e1d6p-16")
 TANH = _f32("-0x1.555554p-2", "0x1.11107cp-3", "-0x1.b9f21cp-5", "0x1.63acc4p-6", "-0x1.0c8726p-7", "0x1.1ac484p-9")
-ERF = _f32("0x1.06eba8p-3", "-0x1.812744p-2", "0x1.ce2ea0p-4", "-0x1.b821e6p-6", "0x1.55dcc6p-8", "-0x1.b99eb6p-11",
-           "0x1.c77348p-14", "-0x1.1fd45cp-17")  # fmt: skip
-ERFC = _f32("0x1.0762a4p-3", "0x1.45508ep-1", "0x1.b10e78p-4", "-0x1.7b52eap-6", "0x1.a5f4e8p-9", "-0x1.3f4212p-13",
-            "-0x1.b09276p-16", "0x1.c013a0p-19")  # fmt: skip
+ERF = _f32("0x1.06eba8p-3", "-0x1.812744p-2", "0x1.ce2e76p-4", "-0x1.b81966p-6", "0x1.553cacp-8", "-0x1.aea858p-11",
+           "0x1.6c9d36p-14")  # fmt: skip
+ERFC = _f32("0x1.073ea8p-3", "0x1.457926p-1", "0x1.aea78cp-4", "-0x1.716f2ep-6", "0x1.762d40p-9", "-0x1.83fdacp-16",
+            "-0x1.a88328p-15", "0x1.662110p-18")  # fmt: skip
 EXP64 = _f64("0x1p-1", "0x1.5555555555555p-3", "0x1.5555555555558p-5", "0x1.11111111112cep-7", "0x1.6c16c16c1500bp-10",
              "0x1.a01a019f46dbcp-13", "0x1.a01a01ad76d15p-16", "0x1.71de3d41391d0p-19", "0x1.27e4cc2827b2dp-22",
              "0x1.ae5a80c868a21p-26", "0x1.1f8bb233a25c6p-29", "0x1.6e135bc0cc1a6p-33")  # fmt: skip
@@ -289,8 +289,13 @@ def erf_f32(x: F32) -> F32:
     z = y * y
     near = fma_f32(y, _horner32(z, ERF), y)
     clamped = np.where(y > np.float32(4), np.float32(4), y)
-    far = np.float32(1) - _exp_clamped(fma_f32(-clamped, _horner32(clamped, ERFC), -clamped))
-    return canonical(_copysign32(np.where(y < np.float32(1), near, far), x))
+    # erfc = e^(−x − x·P(x)); what the rounding of the exponent lost is put back as a factor 1 + rest
+    p = _horner32(clamped, ERFC)
+    exponent = fma_f32(-clamped, p, -clamped)
+    rest = fma_f32(-clamped, p, -clamped - exponent)
+    e = _exp_clamped(exponent)
+    far = np.float32(1) - fma_f32(e, rest, e)
+    return canonical(_copysign32(np.where(y < np.float32(0.875), near, far), x))
 
 
 @_blockwise

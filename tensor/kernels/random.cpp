@@ -107,7 +107,12 @@ void draw_block(void* context, size_t block) {
     const size_t from = p < d.skip ? d.skip - p : 0;
     const size_t to = end - p < 64 ? end - p : 64;
     typename Kind::T* out = d.out + (p + from - d.skip);
-    for (size_t i = from; i < to; ++i) *out++ = words[i % 4][i / 4];
+    if (to - from == 64) {
+      for (size_t l = 0; l < 16; ++l)
+        for (size_t w = 0; w < 4; ++w) out[4 * l + w] = words[w][l];
+    } else {
+      for (size_t i = from; i < to; ++i) *out++ = words[i % 4][i / 4];
+    }
   }
 }
 

@@ -120,10 +120,10 @@ FITS = {
     ),
     # tanh x = x + x z P(z), |x| ≤ 0.625
     "tanh_f32": Fit(squared(lambda x: (mp.tanh(x) - x) / x**3, -mpf(1) / 3), lambda z: z, 0.0, 0.625**2, 5, np.float32),
-    # erf x = x + x P(z), |x| ≤ 1
-    "erf_f32": Fit(squared(lambda x: mp.erf(x) / x - 1, 2 / mp.sqrt(mp.pi) - 1), one, 0.0, 1.0, 7, np.float32),
-    # erfc x = exp(−(x + x P(x))), 1 ≤ x ≤ 3.93; the error in erfc itself is what counts
-    "erfc_f32": Fit(lambda x: -mp.log(mp.erfc(x)) / x - 1, lambda x: x * mp.erfc(x), 1.0, 3.93, 7, np.float32),
+    # erf x = x + x P(z), |x| ≤ 0.875
+    "erf_f32": Fit(squared(lambda x: mp.erf(x) / x - 1, 2 / mp.sqrt(mp.pi) - 1), one, 0.0, 0.875**2, 6, np.float32),
+    # erfc x = exp(−(x + x P(x))), 0.875 ≤ x ≤ 3.93; the error in erfc itself is what counts
+    "erfc_f32": Fit(lambda x: -mp.log(mp.erfc(x)) / x - 1, lambda x: x * mp.erfc(x), 0.875, 3.93, 7, np.float32),
     # log₂(1 + f) = s P(z), s = f / (2 + f), z = s²
     "log2_f64": Fit(
         squared(lambda s: 2 * mp.atanh(s) / s / mp.log(2), 2 / mp.log(2)),

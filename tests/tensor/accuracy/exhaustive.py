@@ -2,13 +2,14 @@
 
 Builds exhaustive.cpp with the kernels and compares with the C library's double functions, one function after the other,
 one to three minutes each; pow and the float64 functions (exp64, log64) on 2²⁸ random inputs. What is done stays in
---build (default build/accuracy), so an interrupted run goes on where it was; --fresh starts again. Prints one JSON
-object a line; exit 1 if an error is above 1 ulp or a result is wrong in kind.
+--build (default build/accuracy), so an interrupted run goes on where it was, as long as no source changed. Prints one
+JSON object a line; exit 1 if an error is above 1 ulp or a result is wrong in kind.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import struct
 import subprocess
@@ -36,6 +37,13 @@ def build(folder: Path) -> Path:
     return program
 
 
+def sources_digest() -> str:
+    """Names what is measured: results of other sources are not taken over."""
+    headers = sorted((KERNELS / "include" / "droveway").glob("*.hpp"))
+    files = [*headers, KERNELS / "elementary.cpp", Path(__file__).with_suffix(".cpp")]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+
 def measure(program: Path, name: str, state: Path) -> list[list[str]]:
     """The lines of all blocks; those that `state` has already are not computed again."""
     done = [line.split() for line in state.read_text().splitlines()] if state.exists() else []
@@ -53,7 +61,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=" ".join(NAMES))
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "accuracy")
-    parser.add_argument("--fresh", action="store_true", help="forget what an earlier run measured")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
@@ -62,10 +69,7 @@ def main() -> int:
     program = build(arguments.build)
     failed = False
     for name in arguments.names or NAMES:
-        state = arguments.build / f"{name}.txt"
-        if arguments.fresh:
-            state.unlink(missing_ok=True)
-        lines = measure(program, name, state)
+        lines = measure(program, name, arguments.build / f"{name}-{sources_digest()}.txt")
         worst = max(lines, key=lambda fields: float(fields[1]))
         wrong = sum(int(fields[4]) for fields in lines)
         (at,) = struct.unpack("<f", struct.pack("<I", int(worst[2], 16)))

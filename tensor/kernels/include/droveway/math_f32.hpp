@@ -241,14 +241,18 @@ DW_INLINE F32x16 tanh(F32x16 x) {
 // Error function.
 DW_INLINE F32x16 erf(F32x16 x) {
   const F32x16 one = F32x16::set1(1.0f), y = abs(x), z = y * y;
-  const F32x16 p = horner(z, 0x1.06eba8p-3f, -0x1.812744p-2f, 0x1.ce2ea0p-4f, -0x1.b821e6p-6f, 0x1.55dcc6p-8f,
-                          -0x1.b99eb6p-11f, 0x1.c77348p-14f, -0x1.1fd45cp-17f);
+  const F32x16 p = horner(z, 0x1.06eba8p-3f, -0x1.812744p-2f, 0x1.ce2e76p-4f, -0x1.b81966p-6f, 0x1.553cacp-8f,
+                          -0x1.aea858p-11f, 0x1.6c9d36p-14f);
   const F32x16 near = fma(y, p, y);
   const F32x16 limit = F32x16::set1(4.0f), clamped = select(gt(y, limit), limit, y);
-  const F32x16 q = horner(clamped, 0x1.0762a4p-3f, 0x1.45508ep-1f, 0x1.b10e78p-4f, -0x1.7b52eap-6f, 0x1.a5f4e8p-9f,
-                          -0x1.3f4212p-13f, -0x1.b09276p-16f, 0x1.c013a0p-19f);
-  const F32x16 far = one - math::exp_clamped(fma(-clamped, q, -clamped));
-  return canonical(copysign(select(lt(y, one), near, far), x));
+  const F32x16 q = horner(clamped, 0x1.073ea8p-3f, 0x1.457926p-1f, 0x1.aea78cp-4f, -0x1.716f2ep-6f, 0x1.762d40p-9f,
+                          -0x1.83fdacp-16f, -0x1.a88328p-15f, 0x1.662110p-18f);
+  // erfc = e^(−x − x·P(x)); what the rounding of the exponent lost is put back as a factor 1 + rest
+  const F32x16 exponent = fma(-clamped, q, -clamped);
+  const F32x16 rest = fma(-clamped, q, -clamped - exponent);
+  const F32x16 e = math::exp_clamped(exponent);
+  const F32x16 far = one - fma(e, rest, e);
+  return canonical(copysign(select(lt(y, F32x16::set1(0.875f)), near, far), x));
 }
 
 // x to the power y, evaluated in float64; special cases as in C99 annex F.9.4.4.
