@@ -102,6 +102,7 @@ class _Auditor:
         self._tick_before: int | None = None
         self._twin: _Twin | None = None
         self._gap = False  # events are missing, and no key has come since
+        self._lost = False  # events were missing at some time: the first inputs may be among them
         self._setup: Setup | None = None
         self._geometry: tuple[bytes, Grid | None, bytes, Rings | None] = (b"", None, b"", None)
 
@@ -114,8 +115,10 @@ class _Auditor:
                 self._problem(rank, "kind", "a known kind", event.kind)
             return
         if rank == 0:
-            self._begin(event)
-            return
+            self._producer, self._sequence = event.producer, event.sequence
+            if event.kind == stl.SCENARIO:
+                self._begin(event)
+                return
         if self._producer is not None:
             self._same(rank, "producer", self._producer, event.producer)
         if event.sequence != self._sequence:
@@ -141,7 +144,7 @@ class _Auditor:
     def _forget(self) -> None:
         """Events are missing: what a delta would change is not known until the next key."""
         self._inputs, self._pending, self._twin = None, [], None
-        self._resimulate, self._gap = False, True
+        self._resimulate, self._gap, self._lost = False, True, True
 
     def finish(self) -> None:
         """After the last event."""
@@ -154,7 +157,6 @@ class _Auditor:
         from coord import stl
 
         self._scenario = event
-        self._producer = event.producer
         self._sequence = event.sequence + 1
         try:
             self._map = stl.scenario_map(event)
@@ -176,9 +178,7 @@ class _Auditor:
             self._check_chain(rank, event)
             self._chain_on(event)
             return
-        assert self._inputs is not None
-        if self._setup is None:
-            self._start(rank, event)
+        diverged = self._setup is None and not self._lost and self._start(rank, event)
         frame_bytes, rows = event.effect[:DECISION_FRAME_BYTES], self._rows(rank, event)
         if len(frame_bytes) < DECISION_FRAME_BYTES or rows is None:
             self._problem(rank, "frame", "128 bytes and whole rows of 32", f"{len(event.effect)} bytes")
@@ -186,13 +186,12 @@ class _Auditor:
             return
         got = np.frombuffer(frame_bytes, FRAME_DTYPE)[0]
         self._in_step(rank, event)
-        diverged = False
         entry = None if self._twin is None else self._twin.entry(event.tick)
         if entry is not None and self._twin is not None:
-            diverged = self._compare_inputs(rank, event, pending, entry)
+            diverged = self._compare_inputs(rank, event, pending, entry) or diverged
             report.resimulated += 1
         if entry is not None and not diverged and self._twin is not None and self._twin.plan is not None:
-            diverged = self._compare(rank, event, got, rows, self._twin.plan)
+            diverged = self._compare(rank, event, got, rows, self._twin.plan) or diverged
             report.planned += self._replan
         elif self._replan:
             diverged = self._plan_again(rank, event, got, rows) or diverged
@@ -210,7 +209,7 @@ class _Auditor:
             self._inputs = apply(self._inputs, [part.effect for _, part in pending], tick=event.tick)
         except InputsError as error:
             first = pending[0][0] if pending else rank
-            self._inputs, self._twin = None, None
+            self._inputs, self._twin, self._lost = None, None, True
             if self._gap:
                 return False
             self._gap = True
@@ -220,26 +219,27 @@ class _Auditor:
         self._gap = False
         return True
 
-    def _start(self, rank: int, event: Event) -> None:
-        """The first frame: the scenario must be what the first inputs hold."""
+    def _start(self, rank: int, event: Event) -> bool:
+        """The first frame: its inputs must be what the scenario says. True when they are not."""
         assert self._inputs is not None
         if self._map is None:
-            return
+            return False
         try:
             self._setup = setup_from_map(self._map, self._inputs.agents.copy(), self._inputs.zones.copy())
         except RunError as error:
             self._report.add_problem(Problem(0, "scenario", "the first inputs", "others", str(error)))
             self._map, self._resimulate = None, False
-            return
+            return False
         twin = _Twin(self._setup)
-        self._report.add_divergences(self._input_divergences(rank, event, twin.world.inputs))
-        if self._resimulate:
-            from coord import stl
+        if not self._resimulate:
+            return self._report.add_divergences(self._input_divergences(rank, event, twin.world.inputs))
+        from coord import stl
 
-            assert self._scenario is not None
-            if stl.scenario_event(self._setup).encode() != self._scenario.encode():
-                self._problem(0, "scenario", "the bytes made from its own content", "others")
-            self._twin = twin
+        assert self._scenario is not None
+        if stl.scenario_event(self._setup).encode() != self._scenario.encode():
+            self._problem(0, "scenario", "the bytes made from its own content", "others")
+        self._twin = twin
+        return False
 
     def _rows(self, rank: int, event: Event) -> Records | None:
         size = len(event.effect) - DECISION_FRAME_BYTES

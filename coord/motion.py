@@ -108,7 +108,7 @@ class GridPaths:
         """floor(speed ÷ cell_m + carry) cells along each way; the rest is carried to the next tick."""
         total = speed / F32(self._grid.cell_m) + self._carry[rows]
         whole = np.floor(total)
-        self._carry[rows] = total - whole
+        self._carry[rows] = np.where(np.isfinite(whole), total - whole, F32(0))
         steps: npt.NDArray[np.int64] = np.minimum(whole.astype(np.float64), np.maximum(self._left[rows], 0)).astype(
             np.int64
         )

@@ -120,6 +120,17 @@ def test_many_cells_a_tick_end_where_single_cells_end() -> None:
         assert paths.centres(one).tolist() == [[19.5, 18.5]]
 
 
+def test_a_speed_that_overflows_in_cells_still_ends_at_the_goal() -> None:
+    grid = Grid(9, 1, 0.5, 0.0, 0.0, np.zeros((1, 9), np.bool_))
+    paths = GridPaths(grid, np.array([0.25], np.float32), np.array([0.25], np.float32))
+    one, speed = np.array([0]), np.array([3e38], np.float32)
+    for goal, cells in ((4.25, 8), (0.25, 8), (1.25, 2)):
+        paths.set_goals(one, np.array([goal], np.float32), np.array([0.25], np.float32))
+        with np.errstate(all="ignore"):
+            assert paths.advance(one, speed).tolist() == [cells]
+        assert paths.centres(one).tolist() == [[goal, 0.25]]
+
+
 def test_half_a_cell_a_tick_is_carried_and_forgotten_when_the_agent_stops() -> None:
     grid = Grid(9, 1, 2.0, 0.0, 0.0, np.zeros((1, 9), np.bool_))
     paths = GridPaths(grid, np.array([1.0], np.float32), np.array([1.0], np.float32))
