@@ -30,9 +30,14 @@ def describe(x: Array) -> str:
 def as_array(x: object, function: str, name: str) -> Array:
     """A numpy view of an array, a buffer or a DLPack object; DtypeError, naming the argument, for anything else."""
     if isinstance(x, np.ndarray):
+        if type(x) is not np.ndarray and hasattr(x, "mask"):
+            raise DtypeError(f"{function}: {name} must not be a masked array (hint: {name}.filled(0))")
         return x
     if hasattr(x, "__dlpack__"):
-        return np.from_dlpack(x)
+        try:
+            return np.from_dlpack(x)
+        except RuntimeError as error:
+            raise DtypeError(f"{function}: {name} has an element type that numpy does not know: {error}") from None
     if hasattr(x, "__array_interface__"):
         return np.asarray(x)
     try:

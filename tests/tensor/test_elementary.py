@@ -311,6 +311,20 @@ def test_any_buffer_or_dlpack_array_is_taken() -> None:
     assert_same_bits(elementary.exp(F32(0)), np.array(1, F32))
 
 
+def test_a_mask_or_a_type_that_numpy_lacks_is_refused_and_not_dropped() -> None:
+    class Brain(Foreign):
+        def __dlpack__(self, **kwargs: Any) -> Any:
+            raise RuntimeError("Unsupported dtype in DLTensor.")
+
+    with pytest.raises(
+        tensor.DtypeError, match=r"^elementary\.exp: x must not be a masked array \(hint: x\.filled\(0\)\)$"
+    ):
+        elementary.exp(np.ma.masked_array(np.zeros(2, F32), [True, False]))
+    text = r"^elementary\.exp: x has an element type that numpy does not know: Unsupported dtype in DLTensor\.$"
+    with pytest.raises(tensor.DtypeError, match=text):
+        elementary.exp(Brain(np.zeros(2, F32)))
+
+
 @pytest.mark.parametrize(("name", "dtype"), UNARY)
 def test_single_values_and_empty_arrays_keep_their_shape(name, dtype) -> None:
     function = getattr(elementary, name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -90,3 +92,12 @@ def test_float64_functions_are_within_the_bound_of_the_documentation(name, low, 
         function = getattr(mpmath, name)
         errors = ulp_errors(getattr(elementary, name)(x), [function(mpmath.mpf(v)) for v in x.tolist()], 53, -1074)
     assert errors.max() <= bound, x[errors.argmax()]
+
+
+def test_the_page_on_accuracy_states_a_bound_of_at_most_1_ulp_for_every_function() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)`(?: (float32|float64))? \| ([0-9.]+)", page, re.M)
+    stated = {(name, dtype or "float32"): float(bound) for name, dtype, bound in rows}
+    expected = {(name, "float32") for name in elementary.__all__} | {(n, "float64") for n in ("exp", "log", "sqrt")}
+    assert set(stated) == expected
+    assert all(0.5 <= bound <= 1 for bound in stated.values())
