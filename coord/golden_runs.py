@@ -48,7 +48,8 @@ SITES: dict[str, tuple[str, int]] = {
         "[zones]\nrandom = 16\nradius = 1.25\nservice_ticks = 3\n"
         '[[obstacle]]\nkind = "circle"\nx = 30.0\ny = 40.0\nradius = 6.0\nmargin = 0.5\n'
         '[[obstacle]]\nkind = "box"\nx = 70.0\ny = 20.0\nradius = 4.0\nhalf_y = 9.0\n'
-        '[[obstacle]]\nkind = "polygon"\npoints = [[60.0, 60.0], [75.0, 62.0], [70.0, 80.0], [58.0, 71.5]]\n' + _KERNELS,
+        '[[obstacle]]\nkind = "polygon"\npoints = [[60.0, 60.0], [75.0, 62.0], [70.0, 80.0], [58.0, 71.5]]\n'
+        + _KERNELS,
         80,
     ),
     "grid": (

@@ -230,7 +230,7 @@ def nearest(word: str, known: list[str] | tuple[str, ...]) -> str:
     return max(known, key=lambda k: difflib.SequenceMatcher(None, word, k, autojunk=False).ratio())
 
 
-def fault_of(key: Key, value: object) -> str | None:  # noqa: PLR0911 - one return for each way to be wrong
+def fault_of(key: Key, value: object) -> str | None:
     """What is wrong with a value, as the end of an error text, or None."""
     kind = key.kind
     if kind == "int":
