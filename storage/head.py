@@ -46,14 +46,18 @@ def read(path: Path) -> Head | None:
     return unpack(data, str(path))
 
 
-def write(path: Path, head: Head) -> None:
-    """Replace the file at once: temporary file, fsync, rename, fsync of the directory. Raises OSError."""
+def write(path: Path, head: Head, *, durable: bool = True) -> None:
+    """Replace the file at once: temporary file, fsync, rename, fsync of the directory. Raises OSError.
+
+    Without `durable` the two syncs are left to the system.
+    """
     temporary = path.with_name(path.name + ".tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             os.write(descriptor, pack(head))
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
         temporary.replace(path)
@@ -61,6 +65,8 @@ def write(path: Path, head: Head) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+    if not durable:
+        return
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(directory)

@@ -94,7 +94,7 @@ class Ledger:
         """Open the ledger of a RUN directory; mode "rw" makes one where there is nothing yet, "r" alters no byte.
 
         sync: "fsync" returns from an append after the disk has it, "os" after the system has it (a power cut may
-        lose the last events).  expect: a head that the ledger must contain.
+        lose the last events, which HEAD then shows).  expect: a head that the ledger must contain.
 
         Raises NotALedgerError, IntegrityError for damage and gaps, RollbackError for a ledger shorter than its HEAD
         or than `expect`, ForkError for another root than `expect`, and with mode "rw" LockedError, ReadOnlyError,
@@ -350,13 +350,13 @@ class Ledger:
     def _rewrite_head_when_due(self) -> None:
         """Before a commit, not after it: a failure then loses nothing that was confirmed."""
         if self._commits >= COMMITS_PER_HEAD:
-            self._rewrite_head()
+            self._rewrite_head(durable=self._sync)
 
-    def _rewrite_head(self) -> None:
-        if not self._sync:
-            self._store.sync()  # HEAD must not name a size that a power cut can take back
+    def _rewrite_head(self, *, durable: bool) -> None:
+        if durable and not self._sync:
+            self._store.sync()  # the store first: HEAD names what must be there
         try:
-            head_file.write(layout.head_path(self.path), self._head)
+            head_file.write(layout.head_path(self.path), self._head, durable=durable)
         except OSError as error:
             raise opening.mapped_os_error(error, layout.head_path(self.path)) from error
         self._written_head = self._head
@@ -371,7 +371,7 @@ class Ledger:
                 return
             try:
                 if self.mode == "rw" and self._failed is None and self._written_head != self._head:
-                    self._rewrite_head()
+                    self._rewrite_head(durable=True)
             finally:
                 self._closed = "is closed"
                 _open_ledgers.discard(self)

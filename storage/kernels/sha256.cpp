@@ -97,10 +97,18 @@ __attribute__((target("sha,sse4.1"))) void compress_sha_ni(uint32_t* state, cons
   _mm_storeu_si128(reinterpret_cast<__m128i*>(state + 4), _mm_alignr_epi8(dchg, feba, 8));
 }
 
+// Asked once: on a virtual machine the cpuid instruction takes longer than hashing fifty leaves.
+int sha_ni_known = -1;
+
 bool has_sha_ni() {
-  uint32_t eax = 7, ebx = 0, ecx = 0, edx = 0;
-  asm("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
-  return (ebx >> 29 & 1u) != 0;
+  int known = __atomic_load_n(&sha_ni_known, __ATOMIC_RELAXED);
+  if (known < 0) {
+    uint32_t eax = 7, ebx = 0, ecx = 0, edx = 0;
+    asm("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    known = int(ebx >> 29 & 1u);
+    __atomic_store_n(&sha_ni_known, known, __ATOMIC_RELAXED);
+  }
+  return known != 0;
 }
 #endif
 
