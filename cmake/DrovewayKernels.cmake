@@ -64,6 +64,9 @@ function(droveway_kernels area)
     target_compile_definitions(${area}_kernels PRIVATE "DW_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")
     target_link_libraries(${area}_kernels PRIVATE droveway_pool)
     install(TARGETS ${area}_kernels LIBRARY DESTINATION ${area})
+    if(DROVEWAY_SANITIZE)
+      return()  # a sanitized module cannot be imported to describe itself
+    endif()
     nanobind_add_stub(${area}_stub MODULE _kernels PYTHON_PATH ${CMAKE_BINARY_DIR}/${area}
                       OUTPUT ${CMAKE_BINARY_DIR}/${area}/_kernels.pyi DEPENDS ${area}_kernels)
     install(FILES ${CMAKE_BINARY_DIR}/${area}/_kernels.pyi DESTINATION ${area})

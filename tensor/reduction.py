@@ -29,6 +29,7 @@ __all__ = ["dot", "sum"]
 
 # By dtype.char, which costs nothing to ask for (dtype.name is a Python function of numpy).
 _SUM = {"f": _kernels.sum_f32, "d": _kernels.sum_f64}
+_SUM_ROWS = {"f": _kernels.sum_rows_f32, "d": _kernels.sum_rows_f64}
 _SUM_COLUMNS = {"f": _kernels.sum_columns_f32, "d": _kernels.sum_columns_f64}
 _DOT = {"f": _kernels.dot_f32, "d": _kernels.dot_f64}
 
@@ -107,13 +108,15 @@ def _sum_axis(x: Array, axis: int, out: Array) -> None:
     """out[outer, inner] = sum over the middle of x[outer, axis, inner]; out is C-contiguous."""
     outer = math.prod(x.shape[:axis])
     inner = math.prod(x.shape[axis + 1 :])
-    n = x.shape[axis]
-    folded, flat = x.reshape(outer, n, inner), out.reshape(outer, inner)
-    # Rows of `inner` that are contiguous go to one kernel call; else every result is a vector sum of its own.
-    row_contiguous = inner > 1 and folded.strides[2] == folded.itemsize
-    for o in range(outer):
-        if row_contiguous and not REFERENCE:
-            _SUM_COLUMNS[x.dtype.char](folded[o], flat[o])
-        else:
+    folded, flat = x.reshape(outer, x.shape[axis], inner), out.reshape(outer, inner)
+    if REFERENCE:
+        for o in range(outer):
             for i in range(inner):
                 _sum_vector(folded[o, :, i], flat[o, i : i + 1])
+    elif inner == 1:
+        _SUM_ROWS[x.dtype.char](folded[:, :, 0], flat[:, 0])
+    else:
+        columns = folded.strides[2] == folded.itemsize
+        kernel = (_SUM_COLUMNS if columns else _SUM_ROWS)[x.dtype.char]
+        for o in range(outer):
+            kernel(folded[o] if columns else folded[o].T, flat[o])

@@ -61,6 +61,8 @@ def digests() -> dict[str, str]:
         "tensor.sum_f64": fnv1a(_sums(f64)),
         "tensor.dot_f32": fnv1a(_dots(f32)),
         "tensor.dot_f64": fnv1a(_dots(f64)),
+        "tensor.sum_rows_f32": fnv1a(_row_sums(f32)),
+        "tensor.sum_rows_f64": fnv1a(_row_sums(f64)),
         "tensor.sum_columns_f32": fnv1a(_column_sums(f32)),
         "tensor.sum_columns_f64": fnv1a(_column_sums(f64)),
         "tensor.matmul_f32": fnv1a(_products(f32)),
@@ -149,6 +151,13 @@ def _dots(dtype: np.dtype[Any]) -> Iterator[Any]:
             yield reduction_ref.dot(x[::-1][: n // 2], y[::2][: n // 2])
     for n in range(_SHORT):
         yield reduction_ref.dot(awkward(n, n, dtype), awkward(n + 7, n, dtype))
+
+
+def _row_sums(dtype: np.dtype[Any]) -> Iterator[Any]:
+    for rows in (0, 1, 5, 60):
+        for columns in (0, 1, 15, 300, 4100):
+            x = values(rows, rows * (2 * columns + 1) + 1, dtype)[:-1].reshape(rows, 2 * columns + 1)
+            yield np.array([reduction_ref.sum(row[: 2 * columns : 2]) for row in x], dtype)
 
 
 def _column_sums(dtype: np.dtype[Any]) -> Iterator[Any]:

@@ -1,9 +1,10 @@
 """Builds the standalone self-test for every target and compares all digests: `python tests/selftest_targets.py`.
 
 Targets: this machine's builds (v3, v4) with 1, 2, 3 and 7 threads, with and without a hostile floating-point mode;
-arm64, cross-compiled and emulated by qemu (emulated, not silicon). Each list must equal [selftest] of
-tests/golden.toml, which comes from the Python twins.
-`--native` leaves arm64 out, `--build DIR` says where to build (default build/selftest).
+arm64, cross-compiled and emulated by qemu (emulated, not silicon); an emulated AVX2 processor, on which a single
+AVX-512 instruction in shared code would crash, and an emulated one without AVX2, which must be refused. Each list must
+equal [selftest] of tests/golden.toml, which comes from the Python twins.
+`--native` leaves emulation out, `--build DIR` says where to build (default build/selftest).
 Exit: 0 equal, 1 a difference, 2 a tool is missing.
 """
 
@@ -62,13 +63,58 @@ def differences(name: str, found: dict[str, str], golden: dict[str, str]) -> int
     return len(wrong)
 
 
+def older_processors(program: str, folder: Path, golden: dict[str, str]) -> int:
+    """The program and the installed package on emulated x86 processors; returns the number of surprises."""
+    wrong = 0
+
+    def emulated(cpu: str, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["qemu-x86_64-static", "-cpu", cpu, *command],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={**os.environ, **environment},
+        )
+
+    def expect(what: str, found: str, expected: str) -> int:
+        good = found == expected
+        sys.stdout.write(f"{what}: {found}\n" if good else f"{what}: expected {expected!r}, got {found!r}\n")
+        return not good
+
+    text = emulated("Haswell", program).stdout
+    wrong += differences("AVX2 processor (emulated)", dict(line.split() for line in text.splitlines()), golden)
+    wrong += expect("no AVX2 (emulated), exit code", str(emulated("Nehalem", program).returncode), "2")
+    ask = (sys.executable, "-c", "import tensor; print(tensor.build_info()['isa'])")
+    wrong += expect("build on an AVX2 processor", emulated("Haswell", *ask).stdout.strip(), "v3")
+    for cpu, isa, sentence in (
+        (
+            "Haswell",
+            "v4",
+            "DROVEWAY_ISA=v4 needs a CPU with x86-64-v4, and this one has v3: unset it, or set DROVEWAY_ISA=ref",
+        ),
+        (
+            "Nehalem",
+            "",
+            "droveway needs a CPU with x86-64-v3 (AVX2, FMA), and this one has nothing above x86-64-v2: set "
+            "DROVEWAY_ISA=ref to run the Python twins (slow, the same bits)",
+        ),
+    ):
+        error = emulated(cpu, *ask, DROVEWAY_ISA=isa).stderr.strip().splitlines()[-1]
+        wrong += expect(f"DROVEWAY_ISA={isa} on {cpu}", error, f"ImportError: {sentence}")
+    return wrong
+
+
 def main() -> int:
     """Build, run, compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--native", action="store_true", help="leave the emulated arm64 out")
+    parser.add_argument("--native", action="store_true", help="leave the emulated processors out")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "selftest")
     arguments = parser.parse_args()
     tools = ["cmake", "ninja"] + ([] if arguments.native else ["aarch64-linux-gnu-g++", "qemu-aarch64-static"])
+    x86 = platform.machine() == "x86_64"
+    if x86 and not arguments.native:
+        tools.append("qemu-x86_64-static")
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if missing:
         sys.stderr.write(f"selftest_targets: not installed: {', '.join(missing)}\n")
@@ -84,6 +130,8 @@ def main() -> int:
             wrong += differences(f"{level}, {threads} threads", found, golden)
         found = digests(program, "--isa", level, "--threads", "2", "--hostile", "1")
         wrong += differences(f"{level}, flush-to-zero and round-up set by the host", found, golden)
+    if x86 and not arguments.native:
+        wrong += older_processors(program, arguments.build, golden)
     if not arguments.native:
         toolchain = f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake' / 'aarch64.cmake'}"
         program = str(build(arguments.build / "aarch64", toolchain))

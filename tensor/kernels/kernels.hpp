@@ -14,6 +14,8 @@ float sum_f32(const float* x, ptrdiff_t stride, size_t n);
 double sum_f64(const double* x, ptrdiff_t stride, size_t n);
 float dot_f32(const float* x, ptrdiff_t x_stride, const float* y, ptrdiff_t y_stride, size_t n);
 double dot_f64(const double* x, ptrdiff_t x_stride, const double* y, ptrdiff_t y_stride, size_t n);
+void sum_rows_f32(const float* x, ptrdiff_t row_stride, ptrdiff_t stride, size_t rows, size_t columns, float* out);
+void sum_rows_f64(const double* x, ptrdiff_t row_stride, ptrdiff_t stride, size_t rows, size_t columns, double* out);
 void sum_columns_f32(const float* x, ptrdiff_t row_stride, size_t rows, size_t columns, float* out);
 void sum_columns_f64(const double* x, ptrdiff_t row_stride, size_t rows, size_t columns, double* out);
 

@@ -72,6 +72,19 @@ void dot(Vector<T> x, Vector<T> y, VectorOut<T> out,
 }
 
 template <class T>
+void sum_rows(Matrix<T> x, VectorOut<T> out,
+              void (*TensorTable::*kernel)(const T*, ptrdiff_t, ptrdiff_t, size_t, size_t, T*)) {
+  require_aligned(x, "x");
+  require_aligned(out, "out");
+  if (out.shape(0) != x.shape(0)) throw nb::value_error("sum_rows: out must have one value for each row of x");
+  if (out.size() == 0) return;
+  if (out.shape(0) > 1 && out.stride(0) != 1) throw nb::value_error("sum_rows: out must be contiguous");
+  call_kernel([&] {
+    (kernels().*kernel)(x.data(), x.stride(0), x.stride(1), x.shape(0), x.shape(1), out.data());
+  });
+}
+
+template <class T>
 void sum_columns(Matrix<T> x, VectorOut<T> out, void (*TensorTable::*kernel)(const T*, ptrdiff_t, size_t, size_t, T*)) {
   require_aligned(x, "x");
   require_aligned(out, "out");
@@ -118,6 +131,10 @@ void bind_reductions(nb::module_& m) {
   m.def("dot_f64",
         [](Vector<double> x, Vector<double> y, VectorOut<double> out) { dot(x, y, out, &TensorTable::dot_f64); },
         "x"_a.noconvert(), "y"_a.noconvert(), "out"_a.noconvert(), "out[0] = the dot product of x and y.");
+  m.def("sum_rows_f32", [](Matrix<float> x, VectorOut<float> out) { sum_rows(x, out, &TensorTable::sum_rows_f32); },
+        "x"_a.noconvert(), "out"_a.noconvert(), "out[i] = the sum of row i of x.");
+  m.def("sum_rows_f64", [](Matrix<double> x, VectorOut<double> out) { sum_rows(x, out, &TensorTable::sum_rows_f64); },
+        "x"_a.noconvert(), "out"_a.noconvert(), "out[i] = the sum of row i of x.");
   m.def("sum_columns_f32", [](Matrix<float> x, VectorOut<float> out) { sum_columns(x, out, &TensorTable::sum_columns_f32); },
         "x"_a.noconvert(), "out"_a.noconvert());
   m.def("sum_columns_f64", [](Matrix<double> x, VectorOut<double> out) { sum_columns(x, out, &TensorTable::sum_columns_f64); },

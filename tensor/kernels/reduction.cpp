@@ -154,6 +154,33 @@ T reduce(const Term& term, size_t n) {
   return canonical(tree.total());
 }
 
+// Rows: a vector sum for each, a block of work is as many rows as make about 4096 values. A row's own chunks find
+// themselves inside a block, so they run one after another.
+template <class T>
+struct Rows {
+  const T* x;
+  ptrdiff_t row_stride, stride;
+  size_t rows, columns, rows_per_block;
+  T* out;
+};
+
+template <class T>
+void sum_row_group(void* context, size_t group) {
+  const auto& r = *static_cast<const Rows<T>*>(context);
+  const size_t first = group * r.rows_per_block;
+  const size_t end = r.rows - first < r.rows_per_block ? r.rows : first + r.rows_per_block;
+  for (size_t i = first; i < end; ++i)
+    r.out[i] = reduce<T>(SumTerm<T>{r.x + ptrdiff_t(i) * r.row_stride, r.stride}, r.columns);
+}
+
+template <class T>
+void sum_rows(const T* x, ptrdiff_t row_stride, ptrdiff_t stride, size_t rows, size_t columns, T* out) {
+  if (rows == 0) return;
+  Rows<T> r{x, row_stride, stride, rows, columns, columns >= kBlock ? 1 : kBlock / (columns + 1) + 1, out};
+  dw_parallel_n((rows - 1) / r.rows_per_block + 1, sum_row_group<T>, &r,
+                rows * columns * sizeof(T) < kParallelBytes ? 1 : 1024);
+}
+
 // Columns: one lane is one column. Each column keeps its 64 partial sums, so its order is that of sum.
 template <class T>
 struct Columns {
@@ -216,6 +243,12 @@ float dot_f32(const float* x, ptrdiff_t x_stride, const float* y, ptrdiff_t y_st
 }
 double dot_f64(const double* x, ptrdiff_t x_stride, const double* y, ptrdiff_t y_stride, size_t n) {
   return reduce<double>(DotTerm<double>{x, x_stride, y, y_stride}, n);
+}
+void sum_rows_f32(const float* x, ptrdiff_t row_stride, ptrdiff_t stride, size_t rows, size_t columns, float* out) {
+  sum_rows(x, row_stride, stride, rows, columns, out);
+}
+void sum_rows_f64(const double* x, ptrdiff_t row_stride, ptrdiff_t stride, size_t rows, size_t columns, double* out) {
+  sum_rows(x, row_stride, stride, rows, columns, out);
 }
 void sum_columns_f32(const float* x, ptrdiff_t row_stride, size_t rows, size_t columns, float* out) {
   sum_columns(x, row_stride, rows, columns, out);

@@ -77,6 +77,20 @@ uint64_t hash_dot(T (*dot)(const T*, ptrdiff_t, const T*, ptrdiff_t, size_t)) {
 }
 
 template <class T>
+uint64_t hash_rows(void (*sum_rows)(const T*, ptrdiff_t, ptrdiff_t, size_t, size_t, T*)) {
+  uint64_t hash = fnv1a(nullptr, 0);
+  for (size_t rows : {0, 1, 5, 60}) {
+    for (size_t columns : {0, 1, 15, 300, 4100}) {
+      const std::vector<T> x = values<T>(rows, rows * (2 * columns + 1) + 1);
+      std::vector<T> out(rows);
+      sum_rows(x.data(), ptrdiff_t(2 * columns + 1), 2, rows, columns, out.data());
+      hash = fnv1a(out.data(), rows * sizeof(T), hash);
+    }
+  }
+  return hash;
+}
+
+template <class T>
 uint64_t hash_columns(void (*sum_columns)(const T*, ptrdiff_t, size_t, size_t, T*)) {
   uint64_t hash = fnv1a(nullptr, 0);
   for (size_t rows : {0, 1, 63, 65, 4100}) {
@@ -179,6 +193,8 @@ void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context
   emit(context, "tensor.sum_f64", hash_sum(table.sum_f64));
   emit(context, "tensor.dot_f32", hash_dot(table.dot_f32));
   emit(context, "tensor.dot_f64", hash_dot(table.dot_f64));
+  emit(context, "tensor.sum_rows_f32", hash_rows(table.sum_rows_f32));
+  emit(context, "tensor.sum_rows_f64", hash_rows(table.sum_rows_f64));
   emit(context, "tensor.sum_columns_f32", hash_columns(table.sum_columns_f32));
   emit(context, "tensor.sum_columns_f64", hash_columns(table.sum_columns_f64));
   emit(context, "tensor.matmul_f32", hash_matmul(table.matmul_workspace_f32, table.matmul_f32));

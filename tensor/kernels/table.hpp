@@ -33,6 +33,9 @@ struct TensorTable {
   // Sum of x[i * x_stride] · y[i * y_stride], each product fused into its accumulator, in the order of sum.
   float (*dot_f32)(const float* x, ptrdiff_t x_stride, const float* y, ptrdiff_t y_stride, size_t n);
   double (*dot_f64)(const double* x, ptrdiff_t x_stride, const double* y, ptrdiff_t y_stride, size_t n);
+  // out[i] = sum over j < columns of x[i * row_stride + j * stride], each in the order of sum. out does not overlap x.
+  void (*sum_rows_f32)(const float* x, ptrdiff_t row_stride, ptrdiff_t stride, size_t rows, size_t columns, float* out);
+  void (*sum_rows_f64)(const double* x, ptrdiff_t row_stride, ptrdiff_t stride, size_t rows, size_t columns, double* out);
   // out[j] = sum over i of x[i * row_stride + j], each in the order of sum. out does not overlap x.
   void (*sum_columns_f32)(const float* x, ptrdiff_t row_stride, size_t rows, size_t columns, float* out);
   void (*sum_columns_f64)(const double* x, ptrdiff_t row_stride, size_t rows, size_t columns, double* out);
