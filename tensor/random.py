@@ -2,7 +2,7 @@
 
 A key is 64 bits. Draws from one key overlap each other (uniform, normal, integers and permutation read the same
 words): split a key and use each child once. Any slice can be drawn alone: `uniform(key, n, offset=k)` equals elements k
-to k+n of a longer draw. There is no global generator.
+to k+n of a longer draw. There is no global generator. The page docs/random-numbers.md has examples.
 
 Which words element i reads, with the generator of `random_ref.py` (word w of the counter with words c0 c1 c2 c3):
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,6 +62,16 @@ def test_the_first_draws_of_key_0_are_the_documented_ones() -> None:
     assert [f"{u:.8f}" for u in Key(0).uniform(4)] == ["0.39904642", "0.88052016", "0.73571277", "0.60548180"]
     np.testing.assert_allclose(Key(0).normal(4), [0.991137, -0.924663, -0.617609, -0.482068], atol=1e-6)
     assert random.split(Key(0), 0) == Key(0x2DCE73E5 | 0x1348E23F << 32)
+
+
+def test_the_examples_of_the_page_hold() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "random-numbers.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^\| `(.*Key\(2026\).*)` \| (.*) \|$", page, re.M)
+    assert len(examples) == 7
+    names = {"Key": Key, "split": random.split, "fold_in": random.fold_in}
+    for expression, value in examples:
+        got = eval(expression, names)
+        assert np.array_equal(got, ast.literal_eval(value)), expression
 
 
 DRAWS = {
