@@ -18,6 +18,7 @@ from coord.grid import Grid
 
 FREE = b".GS"
 BLOCKED = b"@OTW"
+SIDE_MAX = 2**20
 CELLS_MAX = 2**25  # 4 MiB of packed cells: one grid always fits a part of coord.inputs
 FILE_BYTES_MAX = 2**26
 
@@ -175,6 +176,8 @@ def _size(lines: list[bytes], index: int, word: bytes, name: str) -> int:
         raise MapError(name, index + 1, 1, f'expected "{word.decode()} N", got {_text(got)}')
     if not (number.isdigit() and 1 <= len(number) <= 8 and int(number) > 0):
         raise MapError(name, index + 1, len(word) + 2, f"expected a number above 0, got {_text(number)}")
+    if int(number) > SIDE_MAX:
+        raise MapError(name, index + 1, len(word) + 2, f"expected at most {SIDE_MAX} cells, got {int(number)}")
     return int(number)
 
 

@@ -45,9 +45,10 @@ def test_a_missing_newline_at_the_end_of_a_map_is_accepted() -> None:
         (TINY.replace(b"octile", b"octal"), "tiny.map:1:9: expected \"type octile\", got 'type octal'"),
         (TINY.replace(b"height 3", b"height -3"), "tiny.map:2:8: expected a number above 0, got '-3'"),
         (TINY.replace(b"width 4", b"wide 4"), "tiny.map:3:1: expected \"width N\", got 'wide 4'"),
+        (TINY.replace(b"width 4", b"width 99999999"), "tiny.map:3:7: expected at most 1048576 cells, got 99999999"),
         (
-            TINY.replace(b"width 4", b"width 99999999"),
-            "tiny.map:2:1: expected at most 33554432 cells, got 99999999 × 3",
+            TINY.replace(b"width 4", b"width 1048576").replace(b"height 3", b"height 33"),
+            "tiny.map:2:1: expected at most 33554432 cells, got 1048576 × 33",
         ),
         (b"", "tiny.map:1:1: expected \"type octile\", got ''"),
     ],

@@ -295,6 +295,17 @@ def test_another_seed_moves_drawn_places_and_another_planner_changes_the_config(
         site.with_changes(planner="exact")
 
 
+def test_drawn_places_without_a_map_lie_in_the_box() -> None:
+    text = HEAD + "[agents]\nrandom = 400\nbox = [-3.0, 10.0, 5.0, 10.5]\n[zones]\nrandom = 400\n"
+    setup = _site(text).setup
+    assert ((setup.agents["x"] >= -3) & (setup.agents["x"] < 5)).all()
+    assert ((setup.agents["y"] >= 10) & (setup.agents["y"] <= 10.5)).all()
+    for axis in "xy":
+        assert ((setup.zones[axis] >= 0) & (setup.zones[axis] < 100)).all()
+        assert setup.zones[axis].min() < 5 < 95 < setup.zones[axis].max()
+    assert (setup.agents["z"] == 0).all()
+
+
 def test_more_zones_never_move_the_agents_drawn() -> None:
     few = _site(HEAD + "[agents]\nrandom = 3\n[zones]\nrandom = 3\n").setup
     many = _site(HEAD + "[agents]\nrandom = 3\n[zones]\nrandom = 9\n").setup
