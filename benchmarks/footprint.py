@@ -1,6 +1,6 @@
 """Memory and size of droveway, one JSON object a line; with --check, exit 1 when one is over its limit.
 
-    python benchmarks/footprint.py [--check] [--installed]
+    python benchmarks/footprint.py [--check] [--installed] [--save]
 
 Builds a wheel from a fresh copy of the checkout, installs it regularly into a new environment, and measures there.
 --installed skips that and measures the environment of this Python, which must hold a regular install.
@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("DROVEWAY_DATA") or ROOT.parent / "shared" / "data")
+BESIDE = [folder / "shared" / "data" for folder in (ROOT.parent, ROOT.parent.parent)]
+DATA = Path(os.environ.get("DROVEWAY_DATA") or next((folder for folder in BESIDE if folder.is_dir()), BESIDE[0]))
 WAREHOUSE = DATA / "maps" / "warehouse-10-20-10-2-1.map"
 MB = 2**20  # the unit of all limits below
 
@@ -135,17 +136,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="exit 1 when a number is over its limit")
     parser.add_argument("--installed", action="store_true", help="measure the environment of this Python")
+    parser.add_argument("--save", action="store_true", help="keep the lines in benchmarks/results/footprint.jsonl")
     asked = parser.parse_args()
-    over = []
+    over, lines = [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         python = sys.executable if asked.installed else str(folder / "venv" / "bin" / "python")
         steps = [memory(python, folder)] if asked.installed else [install(folder), memory(python, folder)]
         for step in steps:
             for record in step:
-                print(json.dumps(record), flush=True)
+                lines.append(json.dumps(record))
+                print(lines[-1], flush=True)
                 if float(str(record["ratio"])) > 1:
                     over.append(record["case"])
+    if asked.save:
+        from harness import machine  # beside this file
+
+        header = json.dumps({"bench": "footprint", **machine()})
+        (ROOT / "benchmarks" / "results").mkdir(exist_ok=True)
+        (ROOT / "benchmarks" / "results" / "footprint.jsonl").write_text("\n".join([header, *lines]) + "\n")
     if asked.check and over:
         raise SystemExit(f"over the limit: {', '.join(map(str, over))}")
 
