@@ -230,7 +230,7 @@ def build_info() -> dict[str, object]:
     >>> build_info()["planners"]
     'greedy, swap'
     """
-    from coord import _kernels
+    from coord.backend import _kernels
     from coord.checks import PLANNERS
 
     return {"isa": _kernels.isa(), "planners": ", ".join(PLANNERS.values())}
