@@ -23,6 +23,7 @@ from tensor.errors import DtypeError, ShapeError
 
 F32 = NDArray[np.float32]
 Float = NDArray[Any]  # float32 or float64 of any shape
+Kernel = Callable[..., None]  # kernel(*inputs, out), all flat, contiguous and aligned
 FLOAT32 = (np.dtype(np.float32),)
 
 __all__ = ["cos", "erf", "exp", "log", "pow", "sin", "sqrt", "tanh"]
@@ -119,15 +120,7 @@ def pow(x: Any, y: Any, out: Any = None) -> F32:
         raise ShapeError(
             f"{function}: y must have the shape of x or be one number, got x = {describe(a)} and y = {describe(b)}"
         )
-
-    def call(source: F32, power: F32, target: F32) -> None:
-        if REFERENCE:
-            with plain_mode():
-                target[...] = elementary_ref.pow_f32(source, np.broadcast_to(power, source.shape))
-        else:
-            _kernels.pow_f32(source.reshape(-1), power.reshape(-1), target.reshape(-1))
-
-    return _apply(function, call, (a, b), out)
+    return _apply(function, _POW, (a, b), out)
 
 
 def _exponent(y: float) -> F32:
@@ -140,37 +133,57 @@ def _exponent(y: float) -> F32:
     return np.asarray(value)
 
 
+def _kernel(name: str) -> Kernel:
+    """The kernel of that name, or under DROVEWAY_ISA=ref its twin with the kernel's arguments."""
+    if not REFERENCE:
+        kernel: Kernel = getattr(_kernels, name)
+        return kernel
+    twin = getattr(elementary_ref, name)
+
+    def run(*arrays: Float) -> None:
+        *inputs, out = arrays
+        with plain_mode():
+            out[...] = twin(*(np.broadcast_to(x, out.shape) for x in inputs))
+
+    return run
+
+
+_UNARY = {
+    name: {dtype: _kernel(f"{name}_f{8 * dtype.itemsize}") for dtype in dtypes}
+    for names, dtypes in ((("exp", "log", "sqrt"), FLOATS), (("sin", "cos", "tanh", "erf"), FLOAT32))
+    for name in names
+}
+_POW = _kernel("pow_f32")
+
+
 def _unary(name: str, x: Any, out: Any, dtypes: Sequence[np.dtype[Any]]) -> Float:
-    a = as_floats(x, f"elementary.{name}", "x", dtypes)
-    kernel = f"{name}_f{8 * a.dtype.itemsize}"
-
-    def call(source: Float, target: Float) -> None:
-        if REFERENCE:
-            with plain_mode():
-                target[...] = getattr(elementary_ref, kernel)(source)
-        else:
-            getattr(_kernels, kernel)(source.reshape(-1), target.reshape(-1))
-
-    return _apply(f"elementary.{name}", call, (a,), out)
+    function = f"elementary.{name}"
+    a = as_floats(x, function, "x", dtypes)
+    return _apply(function, _UNARY[name][a.dtype], (a,), out)
 
 
-def _apply(function: str, call: Callable[..., None], inputs: tuple[Float, ...], out: Any) -> Float:
-    """Runs call(*inputs, target) on contiguous arrays, and brings the result to where `out` wants it."""
-    target = None if out is None else checked_out(out, inputs[0].shape, inputs[0].dtype, function)
-    sources = [contiguous(a, function) for a in inputs]
-    if target is not None and target.flags.c_contiguous and all(_same_or_apart(s, target) for s in sources):
-        call(*sources, target)
+def _apply(function: str, kernel: Kernel, inputs: tuple[Float, ...], out: Any) -> Float:
+    """Runs the kernel on flat contiguous arrays, and brings the result to where `out` wants it."""
+    shape, dtype = inputs[0].shape, inputs[0].dtype
+    target = None if out is None else checked_out(out, shape, dtype, function)
+    flat = [contiguous(a, function).reshape(-1) for a in inputs]
+    if target is not None and _is_direct(target, flat):
+        kernel(*flat, target.reshape(-1))
         return target
-    result = memory.allocate(inputs[0].shape, inputs[0].dtype, function)
-    call(*sources, result)
+    result = memory.allocate(shape, dtype, function)
+    kernel(*flat, result.reshape(-1))
     if target is None:
         return result
     target[...] = result
     return target
 
 
-def _same_or_apart(source: Float, target: Float) -> bool:
-    """True if a kernel that reads and writes element by element may use both."""
-    if source.shape == target.shape and source.ctypes.data == target.ctypes.data:
-        return True
-    return not np.may_share_memory(source, target)
+def _is_direct(target: Float, sources: list[Float]) -> bool:
+    """True if a kernel that reads and writes element by element may write there: each source is apart or the same."""
+    if not (target.flags.c_contiguous and target.flags.aligned):
+        return False
+    return all(
+        not np.may_share_memory(source, target)
+        or (source.size == target.size and source.ctypes.data == target.ctypes.data)
+        for source in sources
+    )
