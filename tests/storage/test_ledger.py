@@ -1,6 +1,8 @@
 """The ledger when nothing is wrong: order, roots, retries, batches, scans, reopening, threads."""
 
 import threading
+import time
+import tracemalloc
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -346,3 +348,76 @@ def test_arguments_of_open_are_checked(run, arguments, kind, text):
         Ledger.open(run, **arguments)
     assert str(caught.value) == text
     assert not run.exists()
+
+
+class SlowSync:
+    """A store whose sync takes 5 ms more, and which counts its writes."""
+
+    def __init__(self, store):
+        self._store, self.writes = store, 0
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def write(self, entries, *, sync):
+        self.writes += 1
+        time.sleep(0.005)
+        self._store.write(entries, sync=sync)
+
+
+def test_threads_that_append_together_share_a_sync(run, make_event):
+    with Ledger.open(run) as ledger:
+        ledger._store = slow = SlowSync(ledger._store)
+
+        def work(name):
+            for i in range(10):
+                ledger.append(make_event(i, producer=name))
+
+        threads = [threading.Thread(target=work, args=(f"p{n}",)) for n in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert ledger.head().size == 160
+        assert slow.writes < 120
+    assert verify_ledger(run).ok
+
+
+def test_a_batch_refused_in_a_shared_commit_refuses_no_other(run, make_event):
+    with Ledger.open(run) as ledger:
+        ledger.append(make_event(5, producer="bad"))
+        ledger._store = SlowSync(ledger._store)
+        outcomes = {}
+
+        def work(name, sequence):
+            try:
+                outcomes[name] = ledger.append_many(
+                    [make_event(9, producer=f"{name}-2"), make_event(sequence, producer=name)]
+                )
+            except EquivocationError:
+                outcomes[name] = None
+
+        threads = [threading.Thread(target=work, args=args) for args in [("a", 1), ("bad", 3), ("b", 1), ("c", 1)]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert outcomes.pop("bad") is None
+        assert sorted(receipt.rank for receipts in outcomes.values() for receipt in receipts) == list(range(1, 7))
+        assert ledger.cursor("bad-2") is None
+    assert verify_ledger(run).ok
+
+
+def test_scanning_and_verifying_hold_little_memory(run, make_event):
+    with Ledger.open(run, sync="os") as ledger:
+        for i in range(60):
+            ledger.append(make_event(i, effect=bytes(300_000)))
+    tracemalloc.start()
+    try:
+        with Ledger.open(run, "r") as ledger:
+            assert sum(len(event.effect) for _, event in ledger.scan()) == 18_000_000
+        assert verify_ledger(run).ok
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6_000_000
