@@ -173,4 +173,4 @@ def writing(path: Path) -> Iterator[None]:
         text = (error.strerror or str(error)).lower()
         if error.errno in FULL:
             raise LimitProblem(path, f"expected room to write, got: {text}", "free some space") from error
-        raise UsageProblem(path, f"expected to write it, got: {text}", "choose another output with -o") from error
+        raise UsageProblem(path, f"expected to write it, got: {text}", "choose another place for the output") from error
