@@ -53,7 +53,11 @@ REFUSED_MAPS = {
     "a row too many": (MAP + "...\n", "t.map:7:1: expected the end of the file after 2 rows (the height)"),
     "an unknown glyph": (MAP.replace("@", "x"), "t.map:5:3: unknown glyph 'x' (expected one of . G S @ O T W)"),
     "another type": (MAP.replace("octile", "tile"), "t.map:1:6: expected \"type octile\", got 'type tile'"),
-    "an impossible width": (MAP.replace("3", "99999999"), "t.map:2:1: expected at most 33554432 cells"),
+    "an impossible width": (MAP.replace("3", "99999999"), "t.map:3:7: expected at most 1048576 cells, got 99999999"),
+    "an impossible area": (
+        MAP.replace("2", "99999").replace("3", "99999"),
+        "t.map:2:1: expected at most 33554432 cells, got 99999 × 99999",
+    ),
     "a width that is no number": (MAP.replace("width 3", "width x"), "t.map:3:7: expected a number above 0, got 'x'"),
     "all cells blocked": (
         MAP.replace(".", "@"),
