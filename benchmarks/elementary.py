@@ -1,7 +1,8 @@
 """Elementary functions and random numbers against torch and numpy: `python benchmarks/elementary.py`.
 
-All arrays are warm and of a million elements, results go into a given array. torch from the bench extra; its exp and
-log use Intel's vector library, which is slower on other makers' processors.
+All arrays are warm and of a million elements, results go into a given array; what counts is the CPU time of the one
+thread. torch from the bench extra; its exp and log use Intel's vector library, which is slower on other makers'
+processors.
 """
 
 from __future__ import annotations
