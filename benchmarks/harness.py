@@ -33,7 +33,11 @@ def prepare(threads: int = 1) -> None:
 
 
 def alternate(ours: Callable[[], object], peer: Callable[[], object], seconds: float = 1.0) -> tuple[float, float]:
-    """Median seconds a call of ours and of the peer, measured in turns for about `seconds` seconds each."""
+    """Median seconds a call of ours and of the peer, measured in turns for about `seconds` seconds each.
+
+    What is measured is the time of the calling thread on its processor, so that other processes disturb less; both
+    sides must therefore compute on one thread.
+    """
     single = min(_time(ours, 1), _time(ours, 1), _time(peer, 1), _time(peer, 1))
     repeats = max(1, round(0.002 / single))  # a sample lasts at least two milliseconds
     rounds = max(7, min(101, round(seconds / (single * repeats))))
@@ -42,10 +46,10 @@ def alternate(ours: Callable[[], object], peer: Callable[[], object], seconds: f
 
 
 def _time(call: Callable[[], object], repeats: int) -> float:
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(repeats):
         call()
-    return (time.perf_counter() - start) / repeats
+    return (time.thread_time() - start) / repeats
 
 
 class Report:

@@ -15,6 +15,7 @@ namespace DW_ISA {
 namespace {
 
 constexpr size_t kDepth = 256;           // part of the numeric format: never changes
+constexpr size_t kDepthPacked = 2 * kDepth;  // k packed at a time: a tile of C stays in the first-level cache meanwhile
 constexpr size_t kColumnsPacked = 1024;  // columns of B packed at a time: 1 MiB of f32
 constexpr size_t kRowsPacked = 4096;     // rows of A packed at a time
 constexpr size_t kPanelsPerBlock = 16;   // a block's slice of A stays in the second-level cache
@@ -206,8 +207,12 @@ void multiply(void* context, size_t block) {
       const size_t row = row_of(panel, s.rows), rows = row_of(panel + 1, s.rows) - row;
       const T* a = s.packed_a + row * s.depth;
       T* c = p.c + ptrdiff_t(s.row + row) * p.c_row + ptrdiff_t(s.column + j);
-      if (columns == w) Tiles<T>::of_height[rows - 1](s.depth, a, b, c, p.c_row, s.first, s.last);
-      else edge_tile(s.depth, a, b, c, p.c_row, rows, columns, s.first, s.last);
+      for (size_t k = 0; k < s.depth; k += kDepth) {
+        const size_t depth = least(kDepth, s.depth - k);
+        const bool first = s.first && k == 0, last = s.last && k + depth == s.depth;
+        if (columns == w) Tiles<T>::of_height[rows - 1](depth, a + k * rows, b + k * w, c, p.c_row, first, last);
+        else edge_tile(depth, a + k * rows, b + k * w, c, p.c_row, rows, columns, first, last);
+      }
     }
   }
 }
@@ -220,7 +225,7 @@ size_t packed_columns(size_t n) {
 template <class T>
 size_t matmul_workspace(size_t m, size_t n, size_t k) {
   if (m == 0 || n == 0 || k == 0) return 0;
-  const size_t elements = (least(m, kRowsPacked) + packed_columns<T>(n)) * least(k, kDepth);
+  const size_t elements = (least(m, kRowsPacked) + packed_columns<T>(n)) * least(k, kDepthPacked);
   return elements * sizeof(T) + 64;  // each part starts at a multiple of 64 bytes
 }
 
@@ -236,12 +241,12 @@ void matmul(const droveway::Matmul<T>& p, void* workspace) {
   Step<T> s;
   s.product = &p;
   s.packed_b = static_cast<T*>(workspace);
-  const size_t b_bytes = packed_columns<T>(p.n) * least(p.k, kDepth) * sizeof(T);
+  const size_t b_bytes = packed_columns<T>(p.n) * least(p.k, kDepthPacked) * sizeof(T);
   s.packed_a = reinterpret_cast<T*>(static_cast<char*>(workspace) + (b_bytes + 63) / 64 * 64);
   for (s.column = 0; s.column < p.n; s.column += kColumnsPacked) {
     s.columns = least(kColumnsPacked, p.n - s.column);
-    for (s.k = 0; s.k < p.k; s.k += kDepth) {
-      s.depth = least(kDepth, p.k - s.k);
+    for (s.k = 0; s.k < p.k; s.k += kDepthPacked) {
+      s.depth = least(kDepthPacked, p.k - s.k);
       s.first = s.k == 0;
       s.last = s.k + s.depth == p.k;
       dw_parallel_n(parts(s.columns, size_t(kColumns<T>)), pack_b<T>, &s, threads);
