@@ -14,11 +14,11 @@
 namespace DW_ISA {
 namespace {
 
-constexpr size_t kDepth = 256;           // part of the numeric format: never changes
-constexpr size_t kDepthPacked = 2 * kDepth;  // k packed at a time: a tile of C stays in the first-level cache meanwhile
-constexpr size_t kColumnsPacked = 1024;  // columns of B packed at a time: 1 MiB of f32
-constexpr size_t kRowsPacked = 4096;     // rows of A packed at a time
-constexpr size_t kPanelsPerBlock = 16;   // a block's slice of A stays in the second-level cache
+constexpr size_t kDepth = 256;               // part of the numeric format: never changes
+constexpr size_t kDepthPacked = 2 * kDepth;  // two blocks of k at a time halve the traffic of C
+constexpr size_t kColumnsPacked = 1024;      // columns of B packed at a time: 2 MiB of f32
+constexpr size_t kRowsPacked = 1024;         // rows of A packed at a time: 2 MiB of f32
+constexpr size_t kPanelsPerBlock = 4;        // a block's slice of A stays in the second-level cache
 constexpr size_t kParallelFlops = size_t{1} << 22;
 
 #if defined(__SANITIZE_ADDRESS__)
