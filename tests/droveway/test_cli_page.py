@@ -1,0 +1,44 @@
+"""docs/cli.md lists the JSON keys, commands and exit codes that there are."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from droveway.main import COMMANDS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+WORDS = f" {' '.join(PAGE.split())} "
+Ask = Callable[..., Any]
+
+
+def test_the_page_has_the_keys_of_every_record(ask: Ask, yard: Path, yard_run: Path, tmp_path: Path) -> None:
+    options = ("--agents", 2, "--zones", 3)
+    records = {
+        "simulate": ask("simulate", yard, "-o", tmp_path / "run", "--ticks", 3, "--json").record,
+        "verify": ask("verify", yard_run, "--json").record,
+        "replay": ask("replay", yard_run, "--json").record,
+        "diff, equal": ask("diff", yard_run, yard_run, "--json").record,
+        "diff, different": ask("diff", yard_run, tmp_path / "run", "--json").record,
+        "import": ask("import", yard.with_suffix(".map"), "-o", tmp_path / "s.toml", *options, "--json").record,
+        "doctor": ask("doctor", "--json").records[0],
+        "completion": ask("completion", "fish", "--json").record,
+    }
+    for command, record in records.items():
+        assert f" {' '.join(record)} " in WORDS, command
+
+
+def test_the_page_names_every_command_with_its_options(ask: Ask) -> None:
+    for name in COMMANDS:
+        usage = re.search(rf"^`{name}[ `].*", PAGE, re.MULTILINE)
+        assert usage, name
+        shown = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", usage.group()))
+        given = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", ask(name, "--help").out))
+        assert shown <= given, name
+
+
+def test_the_page_has_every_exit_code() -> None:
+    from droveway import exits
+
+    codes = (exits.YES, exits.NO, exits.USAGE, exits.INPUT, exits.LIMIT, exits.BUG, exits.INTERRUPTED)
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)] == list(codes)
