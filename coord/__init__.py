@@ -59,6 +59,7 @@ from coord.health import CoordHealth, coord_health
 from coord.importer import import_map, import_scen
 from coord.inputs import Inputs
 from coord.plan import Plan, Planner, plan, plan_greedy, plan_swap
+from coord.quality import Quality, Scorer, quality
 from coord.readiness import (
     AgentReadiness,
     ZoneReadiness,
@@ -153,12 +154,14 @@ __all__ = [
     "PlanConfig",
     "Planner",
     "PlannerError",
+    "Quality",
     "Report",
     "Rings",
     "Run",
     "RunError",
     "Scenario",
     "ScenarioError",
+    "Scorer",
     "Setup",
     "UnknownIdError",
     "WorkZone",
@@ -213,6 +216,7 @@ __all__ = [
     "plan",
     "plan_greedy",
     "plan_swap",
+    "quality",
     "score_candidate",
     "simulate",
     "travel_time",
@@ -230,7 +234,7 @@ def build_info() -> dict[str, object]:
     >>> build_info()["planners"]
     'greedy, swap'
     """
-    from coord.backend import _kernels
+    from coord.backend import ISA
     from coord.checks import PLANNERS
 
-    return {"isa": _kernels.isa(), "planners": ", ".join(PLANNERS.values())}
+    return {"isa": ISA, "planners": ", ".join(PLANNERS.values())}

@@ -13,7 +13,8 @@ from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
 from tensor._source_folder import load_kernels
 
 _kernels = load_kernels("coord")
-REFERENCE = _kernels.isa() == "ref"
+ISA: str = _kernels.isa()
+REFERENCE = ISA == "ref"
 
 Mask = NDArray[np.bool_]
 

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coord import (
+    AgentMode,
+    AgentState,
+    CoordStatus,
+    Obstacle,
+    PlanConfig,
+    UnknownIdError,
+    WorkZone,
+    explain,
+    plan,
+    plan_ref,
+)
+
+NOW = 100
+
+
+def told(agents, zones, obstacles=(), config=None, **which):
+    return explain(agents, zones, obstacles, [], config or PlanConfig(), now_tick=NOW, **which)
+
+
+def seen(**fields):
+    return AgentState(**{"last_seen_tick": NOW, **fields})
+
+
+@pytest.mark.parametrize(
+    ("agent", "zone", "status", "changes"),
+    [
+        ({"last_seen_tick": 0, "memory_ticks": 50}, {}, "stale_agent",
+         ["agent 1 must be seen again: 100 ticks old, at most 50 allowed"]),
+        ({"mode": AgentMode.OFFLINE}, {}, "agent_not_ready", ["agent 1 must leave mode 4 for 0, 1 or 2"]),
+        ({"caps": 1}, {"need_caps": 7}, "missing_capability", ["agent 1 needs capability bits 0x6 besides 0x1"]),
+        ({"energy": 0.25}, {"energy_cost": 0.5}, "low_energy", ["agent 1 needs energy 0.5, has 0.25"]),
+        ({"energy": 0.0}, {}, "low_energy", ["agent 1 needs energy 0.0500000007, has 0"]),
+        ({}, {"x": 30.0}, "zone_blocked", ["zone 5 or the way to it must be clear of obstacle 3"]),
+        ({}, {"x": 5000.0}, "unreachable", ["zone 5 must be within 1000 ticks, is 5000 away"]),
+        ({"speed": 0.0}, {}, "unreachable", ["agent 1 must be able to travel, its speed is 0"]),
+        ({"speed": 0.0, "caps": 0}, {"need_caps": 1, "energy_cost": 2.0}, "missing_capability",
+         ["agent 1 needs capability bits 0x1 besides 0x0", "agent 1 needs energy 2, has 1",
+          "agent 1 must be able to travel, its speed is 0"]),
+    ],
+)  # fmt: skip
+def test_a_refused_pair_says_which_test_failed_first_and_all_that_must_change(agent, zone, status, changes):
+    out = told([seen(id=1, **agent)], [WorkZone(id=5, **zone)], [Obstacle(id=3, x=30.0, radius=1.0)], agent=1).to_dict()
+    option = out["options"][0]
+    assert option["status"] == status
+    assert option["changes"] == changes
+    assert option["winning_change"] is None
+    assert option["winner"] is None
+
+
+def test_the_loser_of_a_zone_is_told_who_won_it_and_by_how_much():
+    agents, zones = [seen(id=1, x=10.0), seen(id=2, x=4.0)], [WorkZone(id=5), WorkZone(id=6, x=300.0)]
+    option = told(agents, zones, agent=1).option(zone=5)
+    assert (option.status, option.winner) == (CoordStatus.CONFLICT, 2)
+    assert option.winner_score == told(agents, zones, agent=2).option(zone=5).score.score_i32
+    assert option.winning_change == option.winner_score - option.score.score_i32 + 1
+    assert option.changes == ("zone 5 went to agent 2: the score must win it",)
+    assert told(agents, zones, agent=2).option(zone=5).winning_change == 0
+
+
+def test_a_zone_is_explained_by_all_agents_best_first():
+    agents = [seen(id=1, x=10.0), seen(id=2, x=4.0), seen(id=3, caps=0, mode=AgentMode.FAULT)]
+    out = told(agents, [WorkZone(id=5)], zone=5)
+    assert [o.agent for o in out.options] == [2, 1, 3]
+    assert out.row is not None
+    assert out.row.agent == 2
+    assert out.readiness == "ready"
+
+
+def test_one_pair_alone_is_explained_as_among_all():
+    agents, zones = [seen(id=1, x=10.0, zone=6), seen(id=2, x=4.0)], [WorkZone(id=5), WorkZone(id=6, x=30.0)]
+    both = told(agents, zones, agent=1, zone=6)
+    assert len(both.options) == 1
+    assert both.options[0] == told(agents, zones, agent=1).option(zone=6)
+    assert both.options[0] == told(agents, zones, zone=6).option(agent=1)
+
+
+def test_a_withheld_zone_names_the_agent_that_works_there():
+    agents = [seen(id=1), seen(id=2, mode=AgentMode.WORKING, zone=5)]
+    option = told(agents, [WorkZone(id=5)], agent=1).options[0]
+    assert (option.status, option.winner, option.winning_change) == (CoordStatus.CONFLICT, 2, None)
+    assert option.changes == ("agent 2 must finish its work in zone 5",)
+    working = told(agents, [WorkZone(id=5)], agent=2).options[0]
+    assert (working.status, working.winning_change) == (CoordStatus.OK, 0)
+
+
+def test_rows_from_elsewhere_are_explained_without_planning():
+    agents, zones = [seen(id=1), seen(id=2, x=1.0)], [WorkZone(id=5), WorkZone(id=6, x=3.0)]
+    rows = plan(agents, zones, [], [], PlanConfig(planner=0), now_tick=NOW).rows.copy()
+    rows["zone"] = rows["zone"][::-1].copy()
+    assert told(agents, zones, agent=1, rows=rows).row.zone == rows["zone"][0]
+
+
+def test_json_has_stable_keys_and_no_bare_infinity():
+    out = told([seen(id=1)], [WorkZone(id=5, priority=3e38)], config=PlanConfig(w_priority=3e38), agent=1)
+    data = json.loads(out.to_json())
+    assert list(data) == ["now_tick", "agent", "zone", "readiness", "row", "options"]
+    assert list(data["options"][0]) == [
+        "agent", "zone", "status", "score", "travel", "winner", "winner_score", "winning_change", "changes",
+    ]  # fmt: skip
+    assert data["options"][0]["score"]["value"] == "inf"
+    assert data["options"][0]["score"]["saturated"] is True
+
+
+@pytest.mark.parametrize(
+    ("which", "message"),
+    [
+        ({"agent": 9}, "explain: agent 9 is not among the 1 agents of this tick"),
+        ({"zone": 2**40}, "explain: zone 1099511627776 is not among the 1 zones of this tick"),
+    ],
+)
+def test_an_unknown_id_is_named(which, message):
+    with pytest.raises(UnknownIdError) as caught:
+        told([seen(id=1)], [WorkZone(id=5)], **which)
+    assert str(caught.value) == message
+
+
+def test_naming_neither_agent_nor_zone_is_an_error():
+    with pytest.raises(ValueError, match=r"^explain: name an agent, a zone, or both$"):
+        told([seen(id=1)], [WorkZone(id=5)])
+
+
+def greedy_of_scores(score, travel, feasible):
+    """The definition, on a table of integer scores."""
+    keys = sorted((-score[a, z], travel[a, z], z, a) for a, z in np.argwhere(feasible).tolist())
+    zone_of, taken = {}, set()
+    for _, _, z, a in keys:
+        if a not in zone_of and z not in taken:
+            zone_of[a] = z
+            taken.add(z)
+    return zone_of
+
+
+@given(seed=st.integers(0, 2**20))
+@settings(max_examples=25, deadline=None)
+def test_for_greedy_the_winning_change_is_exact(make_fleet, seed):
+    fleet = make_fleet(seed, 6, 6)
+    fleet.config = replace(fleet.config, planner=0)
+    made = fleet.plan()
+    problem = made.situation.problem
+    rows = [plan_ref.pairs(problem, problem.agents, a) for a in range(len(problem.agents))]
+    score = np.array([r.score for r in rows], np.int64).reshape(len(rows), len(problem.zones))
+    travel = np.array([r.travel for r in rows]).reshape(score.shape)
+    feasible = np.array([r.feasible for r in rows]).reshape(score.shape)
+    ids, zone_ids = (
+        made.situation.agents["id"][made.situation.planned],
+        made.situation.zones["id"][made.situation.offered],
+    )
+    for a, z in np.argwhere(feasible).tolist():
+        change = made.explain(int(ids[a])).option(zone=int(zone_ids[z])).winning_change
+        assert change is not None
+        for delta, wins in ((change, True), (change - 1, False)):
+            if delta < 0:
+                continue
+            other = score.copy()
+            other[a, z] += delta
+            assert (greedy_of_scores(other, travel, feasible).get(a) == z) is wins
+
+
+@given(seed=st.integers(0, 2**20))
+@settings(max_examples=20, deadline=None)
+def test_explanations_agree_with_the_rows(make_fleet, seed):
+    fleet = make_fleet(seed, 8, 8)
+    made = fleet.plan()
+    for row in made.assignments:
+        out = made.explain(row.agent)
+        assert out.row == row
+        assert len(out.options) == 8
+        for option in out.options:
+            holder = next((r.agent for r in made.assignments if r.zone == option.zone), None)
+            assert option.winner == holder
+            assert (option.winning_change == 0) == (option.zone == row.zone)
+            if option.zone == row.zone:
+                assert option.status == CoordStatus.OK
+                assert option.score.score_i32 == row.score or row.mode == AgentMode.WORKING
