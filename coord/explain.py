@@ -270,7 +270,7 @@ class _Whole:
             elif NONE not in (b, own) and bool(self.one(b, own).feasible[0]):
                 together = int(self.one(a, own).score[0]) + int(self.one(b, z).score[0])
                 least = min(least, together - int(self.one(b, own).score[0]) + 1)
-        return max(0, least - score)
+        return max(1, least - score)
 
     def _changes(self, facts: CandidateFacts, a: int, z: int, b: int) -> tuple[str, ...]:
         seen = self.seen
