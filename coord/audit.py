@@ -50,6 +50,15 @@ def audit(
 
     Never raises for damage; it raises ValueError for a malformed `expect`, NotALedgerError (of storage) where there is
     no ledger.
+
+    >>> import tempfile
+    >>> from coord import Scenario, simulate
+    >>> site = Scenario.loads('version = 1\\nname = "two"\\n[agents]\\nrandom = 2\\n[zones]\\nrandom = 3\\n')
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = simulate(site, 3, ledger=folder + "/run")
+    ...     report = audit(folder + "/run", resimulate=True, expect=(run.size, run.root))
+    >>> report.ok, report.planned, report.first_divergence
+    (True, 3, None)
     """
     from coord import stl
 

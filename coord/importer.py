@@ -27,6 +27,13 @@ def import_map(path: str | Path, out: str | Path, *, agents: int, zones: int, se
     """Write a SITE.toml with so many agents and zones on the map, drawn from the seed; returns the scenario.
 
     Raises MapError, ScenarioError (too many for the free cells), OutputError when a file is already there.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "tiny.map").write_text("type octile\\nheight 1\\nwidth 3\\nmap\\n..@\\n")
+    ...     site = import_map(folder + "/tiny.map", folder + "/SITE.toml", agents=1, zones=2)
+    >>> sorted(site.setup.zones["x"].tolist())
+    [0.5, 1.5]
     """
     path, out = Path(path), Path(out)
     data = _read(path)
@@ -42,6 +49,15 @@ def import_scen(path: str | Path, out: str | Path, *, agents: int | None = None)
 
     The map is found by its base name beside the `.scen` file. Up to 256 agents become tables, more become agents.npy
     and zones.npy. Raises MapError, with the line, for a start or goal on an obstacle, OutputError when a file is there.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "tiny.map").write_text("type octile\\nheight 1\\nwidth 3\\nmap\\n..@\\n")
+    ...     line = "0\\t/maps/tiny.map\\t3\\t1\\t0\\t0\\t1\\t0\\t1\\n"
+    ...     _ = Path(folder, "tiny.scen").write_text("version 1\\n" + line)
+    ...     site = import_scen(folder + "/tiny.scen", folder + "/SITE.toml")
+    >>> site.setup.agents["x"].tolist(), site.setup.zones["x"].tolist()
+    ([0.5], [1.5])
     """
     path, out = Path(path), Path(out)
     trips = read_scen(path, agents)

@@ -222,7 +222,17 @@ class RunReader:
 
 
 def open_run(path: str | Path) -> RunReader:
-    """Open the folder of a run read-only."""
+    """Open the folder of a run read-only.
+
+    >>> import tempfile
+    >>> from coord import Scenario, simulate
+    >>> site = Scenario.loads('version = 1\\nname = "two"\\n[agents]\\nrandom = 2\\n[zones]\\nrandom = 3\\n')
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = simulate(site, 3, ledger=folder + "/run")
+    ...     with open_run(folder + "/run") as reader:
+    ...         print(reader.scenario.name, [view.frame.tick for view in reader.frames()])
+    two [0, 1, 2]
+    """
     return RunReader(open_ledger(path), owned=True)
 
 
@@ -267,7 +277,18 @@ class CoordinationStl:
 
 
 def coordination_stl(ledger: Ledger, producer: str = "coordination") -> CoordinationStl:
-    """The narrow door to a ledger for callers that keep decisions only; appends continue the producer's sequence."""
+    """The narrow door to a ledger for callers that keep decisions only; appends continue the producer's sequence.
+
+    >>> import tempfile
+    >>> from coord import AgentState, PlanConfig, WorkZone, plan
+    >>> from storage import Ledger
+    >>> made = plan([AgentState(id=7)], [WorkZone(id=3, x=2)], [], [], PlanConfig(), now_tick=0)
+    >>> with tempfile.TemporaryDirectory() as folder, Ledger.open(folder + "/run") as ledger:
+    ...     door = coordination_stl(ledger)
+    ...     receipt = door.append(made.frame(0), made.rows)
+    ...     print(door.lookup(receipt.id)[0].assigned, door.replay().frames)
+    1 1
+    """
     return CoordinationStl(ledger, producer)
 
 
