@@ -45,34 +45,39 @@ template <> struct Sixteen<double> { using V = F64x16; static DW_INLINE V zero()
 // The cache lines of the group of 64 values that comes 2 KiB after x. The address may lie past the end: it is only a hint.
 constexpr uintptr_t kPrefetchBytes = 2048;
 template <class T>
-DW_INLINE void prefetch(const T* x, ptrdiff_t stride) {
-  if (stride != 1) return;
+DW_INLINE void prefetch(const T* x) {
   for (uintptr_t byte = 0; byte < 4 * kGroup * sizeof(T); byte += 64)
     __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(x) + kPrefetchBytes + byte));
 }
 
-template <class T>
+// contiguous: the stride is the constant 1, so that the inner loop has no test for it.
+template <class T, bool contiguous>
 struct SumTerm {
   using V = typename Sixteen<T>::V;
   const T* x;
-  ptrdiff_t stride;
-  DW_INLINE void ahead(size_t i) const { prefetch(x + ptrdiff_t(i) * stride, stride); }
-  DW_INLINE V add(size_t i, V a) const { return a + load16(x + ptrdiff_t(i) * stride, stride); }
-  DW_INLINE V add(size_t i, size_t n, V a) const { return a + load16(x + ptrdiff_t(i) * stride, stride, n); }
+  ptrdiff_t any_stride;
+  DW_INLINE ptrdiff_t step() const { return contiguous ? 1 : any_stride; }
+  DW_INLINE void ahead(size_t i) const {
+    if constexpr (contiguous) prefetch(x + i);
+  }
+  DW_INLINE V add(size_t i, V a) const { return a + load16(x + ptrdiff_t(i) * step(), step()); }
+  DW_INLINE V add(size_t i, size_t n, V a) const { return a + load16(x + ptrdiff_t(i) * step(), step(), n); }
 };
-template <class T>
+template <class T, bool contiguous>
 struct DotTerm {
   using V = typename Sixteen<T>::V;
   const T* x;
-  ptrdiff_t x_stride;
+  ptrdiff_t any_x_stride;
   const T* y;
-  ptrdiff_t y_stride;
+  ptrdiff_t any_y_stride;
+  DW_INLINE ptrdiff_t x_step() const { return contiguous ? 1 : any_x_stride; }
+  DW_INLINE ptrdiff_t y_step() const { return contiguous ? 1 : any_y_stride; }
   DW_INLINE void ahead(size_t) const {}  // two streams: the hardware does better alone
   DW_INLINE V add(size_t i, V a) const {
-    return fma(load16(x + ptrdiff_t(i) * x_stride, x_stride), load16(y + ptrdiff_t(i) * y_stride, y_stride), a);
+    return fma(load16(x + ptrdiff_t(i) * x_step(), x_step()), load16(y + ptrdiff_t(i) * y_step(), y_step()), a);
   }
   DW_INLINE V add(size_t i, size_t n, V a) const {
-    return fma(load16(x + ptrdiff_t(i) * x_stride, x_stride, n), load16(y + ptrdiff_t(i) * y_stride, y_stride, n), a);
+    return fma(load16(x + ptrdiff_t(i) * x_step(), x_step(), n), load16(y + ptrdiff_t(i) * y_step(), y_step(), n), a);
   }
 };
 
@@ -154,6 +159,16 @@ T reduce(const Term& term, size_t n) {
   return canonical(tree.total());
 }
 
+template <class T>
+T sum(const T* x, ptrdiff_t stride, size_t n) {
+  return stride == 1 ? reduce<T>(SumTerm<T, true>{x, 1}, n) : reduce<T>(SumTerm<T, false>{x, stride}, n);
+}
+template <class T>
+T dot(const T* x, ptrdiff_t x_stride, const T* y, ptrdiff_t y_stride, size_t n) {
+  if (x_stride == 1 && y_stride == 1) return reduce<T>(DotTerm<T, true>{x, 1, y, 1}, n);
+  return reduce<T>(DotTerm<T, false>{x, x_stride, y, y_stride}, n);
+}
+
 // Rows: a vector sum for each, a block of work is as many rows as make about 4096 values. A row's own chunks find
 // themselves inside a block, so they run one after another.
 template <class T>
@@ -170,7 +185,7 @@ void sum_row_group(void* context, size_t group) {
   const size_t first = group * r.rows_per_block;
   const size_t end = r.rows - first < r.rows_per_block ? r.rows : first + r.rows_per_block;
   for (size_t i = first; i < end; ++i)
-    r.out[i] = reduce<T>(SumTerm<T>{r.x + ptrdiff_t(i) * r.row_stride, r.stride}, r.columns);
+    r.out[i] = sum(r.x + ptrdiff_t(i) * r.row_stride, r.stride, r.columns);
 }
 
 template <class T>
@@ -236,13 +251,13 @@ void sum_columns(const T* x, ptrdiff_t row_stride, size_t rows, size_t columns, 
 
 }  // namespace
 
-float sum_f32(const float* x, ptrdiff_t stride, size_t n) { return reduce<float>(SumTerm<float>{x, stride}, n); }
-double sum_f64(const double* x, ptrdiff_t stride, size_t n) { return reduce<double>(SumTerm<double>{x, stride}, n); }
+float sum_f32(const float* x, ptrdiff_t stride, size_t n) { return sum(x, stride, n); }
+double sum_f64(const double* x, ptrdiff_t stride, size_t n) { return sum(x, stride, n); }
 float dot_f32(const float* x, ptrdiff_t x_stride, const float* y, ptrdiff_t y_stride, size_t n) {
-  return reduce<float>(DotTerm<float>{x, x_stride, y, y_stride}, n);
+  return dot(x, x_stride, y, y_stride, n);
 }
 double dot_f64(const double* x, ptrdiff_t x_stride, const double* y, ptrdiff_t y_stride, size_t n) {
-  return reduce<double>(DotTerm<double>{x, x_stride, y, y_stride}, n);
+  return dot(x, x_stride, y, y_stride, n);
 }
 void sum_rows_f32(const float* x, ptrdiff_t row_stride, ptrdiff_t stride, size_t rows, size_t columns, float* out) {
   sum_rows(x, row_stride, stride, rows, columns, out);
