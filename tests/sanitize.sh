@@ -42,11 +42,11 @@ ubsan=$(g++ -print-file-name=libubsan.so)
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1
 export PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
 cd "$build"
-tests=(tensor/test_reduction.py tensor/test_product.py tensor/test_elementary.py storage/test_storage_kernels.py)
+tests=(tensor/test_reduction.py tensor/test_product.py tensor/test_elementary.py storage/test_storage_kernels.py coord/test_field.py)
 LD_PRELOAD="$asan $ubsan" PYTHONPATH="$build/packages" "$python" -c '
 import sys
 sys.meta_path[:] = [f for f in sys.meta_path if f.__module__.startswith("_frozen_importlib")]  # no editable install
 import pytest, tensor
 assert tensor.__file__.startswith(sys.argv[1]), tensor.__file__
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-k", "not allocation and not process", *sys.argv[2:]]))
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-k", "not allocation", *sys.argv[2:]]))
 ' "$build/packages" "${tests[@]/#/$root/tests/}"
