@@ -9,6 +9,7 @@ import numpy as np
 
 from coord import backend
 from coord.checks import POSITION_BITS, magnitude
+from coord.digest import sorted_by_id
 from coord.field import cover_and_avoid
 from coord.grid import Grid
 from coord.plan_ref import quantise, travel_fraction, travel_ticks
@@ -120,7 +121,8 @@ def candidate_facts(
     places = np.array([agent.x, agent.y, agent.z, zone.x, zone.y, zone.z], np.float32)
     numbers = np.array([agent.speed, agent.energy, zone.radius, zone.priority, zone.energy_cost], np.float32)
     valid = bool((magnitude(places) <= POSITION_BITS).all() and (magnitude(numbers) < 0x7F800000).all())
-    cover, avoid = cover_and_avoid(as_records(kernels, KERNEL_DTYPE, "kernels"), x, y, np.float32(config.cutoff_sigmas))
+    ordered = sorted_by_id(as_records(kernels, KERNEL_DTYPE, "kernels"))  # the field adds them by ascending id
+    cover, avoid = cover_and_avoid(ordered, x, y, np.float32(config.cutoff_sigmas))
     idle = zone_idle_ticks(zone, now_tick)
     way = True
     if grid is not None and valid:

@@ -218,6 +218,22 @@ def test_the_score_is_the_sum_of_its_terms_from_left_to_right():
     assert made.assignments[0].score == score.score_i32
 
 
+def test_the_order_of_kernels_never_changes_the_facts_of_a_candidate(make_fleet):
+    fleet = make_fleet(2842, 6, 6)
+    agent, zone = AgentState.from_record(fleet.agents[0]), WorkZone.from_record(fleet.zones[0])
+    rest = {"now_tick": 1000, "rings": fleet.rings, "grid": fleet.grid}
+    facts = {
+        candidate_facts(agent, zone, fleet.obstacles, kernels, fleet.config, **rest)
+        for kernels in (
+            fleet.kernels,
+            fleet.kernels[::-1],
+            np.sort(fleet.kernels, order="id"),
+            np.roll(fleet.kernels, 7),
+        )
+    }
+    assert len(facts) == 1
+
+
 @given(st.integers(0, 2**20))
 @settings(max_examples=15, deadline=None)
 def test_stand_alone_candidates_agree_with_the_plan(make_fleet, seed):

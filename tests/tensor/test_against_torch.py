@@ -1,12 +1,13 @@
 """Our kernels against PyTorch in float64, as an independent oracle; needs the bench extra."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tensor import elementary, product, reduction
 
 pytestmark = pytest.mark.oracle
-torch = pytest.importorskip("torch", reason="PyTorch comes with the extra bench")
 
 # Exact to far less than a float32 ulp, so half an ulp of torch's own float64 never hides one of ours.
 SLACK = 1.000001
@@ -19,6 +20,11 @@ DOMAINS = {
     "erf": (-5.0, 5.0),
     "sqrt": (0.0, 3e38),
 }
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="PyTorch comes with the extra bench")
 
 
 def inputs(low: float, high: float, count: int = 200_001) -> np.ndarray:
@@ -38,13 +44,13 @@ def ulps(got: np.ndarray, exact: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", DOMAINS)
-def test_float32_functions_are_within_1_ulp_of_torch_in_float64(name: str) -> None:
+def test_float32_functions_are_within_1_ulp_of_torch_in_float64(torch: Any, name: str) -> None:
     x = inputs(*DOMAINS[name])
     exact = getattr(torch, name)(torch.from_numpy(x.astype(np.float64))).numpy()
     assert ulps(getattr(elementary, name)(x), exact) <= SLACK
 
 
-def test_pow_is_within_1_ulp_of_torch_in_float64() -> None:
+def test_pow_is_within_1_ulp_of_torch_in_float64(torch: Any) -> None:
     rng = np.random.default_rng(21)
     x = np.exp2(rng.uniform(-20, 20, 100_000)).astype(np.float32)
     y = rng.uniform(-6, 6, 100_000).astype(np.float32)
@@ -55,7 +61,7 @@ def test_pow_is_within_1_ulp_of_torch_in_float64() -> None:
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("exp", -700.0, 700.0), ("log", 1e-300, 1e300)])
-def test_float64_functions_agree_with_torch(name: str, low: float, high: float) -> None:
+def test_float64_functions_agree_with_torch(torch: Any, name: str, low: float, high: float) -> None:
     x = np.random.default_rng(22).uniform(low, high, 100_000)
     exact = getattr(torch, name)(torch.from_numpy(x)).numpy()
     error = np.abs(getattr(elementary, name)(x) - exact) / np.spacing(np.abs(exact))
@@ -63,7 +69,7 @@ def test_float64_functions_agree_with_torch(name: str, low: float, high: float) 
 
 
 @pytest.mark.parametrize("count", [1, 15, 4096, 4097, 1_000_003])
-def test_sums_and_dots_agree_with_torch_in_float64(count: int) -> None:
+def test_sums_and_dots_agree_with_torch_in_float64(torch: Any, count: int) -> None:
     rng = np.random.default_rng(count)
     x, y = rng.standard_normal(count).astype(np.float32), rng.standard_normal(count).astype(np.float32)
     a, b = torch.from_numpy(x.astype(np.float64)), torch.from_numpy(y.astype(np.float64))
@@ -74,7 +80,7 @@ def test_sums_and_dots_agree_with_torch_in_float64(count: int) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (64, 300, 33), (257, 513, 129)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_matrix_products_agree_with_torch_in_float64(shape: tuple[int, int, int], dtype: type) -> None:
+def test_matrix_products_agree_with_torch_in_float64(torch: Any, shape: tuple[int, int, int], dtype: type) -> None:
     m, k, n = shape
     rng = np.random.default_rng(m)
     a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
