@@ -23,8 +23,8 @@ from rocksdict import DBCompressionType, Options, Rdict, WriteBatch, WriteOption
 
 from storage import Event, Ledger, hashing  # noqa: E402
 
-EVENTS = 20_000
-EVENTS_FSYNC = 2_000
+EVENTS = {("os", 1): 20_000, ("os", 64): 100_000, ("fsync", 1): 500, ("fsync", 64): 10_000}
+EVENTS_SCAN = 100_000
 ROUNDS = 3
 
 
@@ -112,21 +112,18 @@ def main() -> None:
         for amount, unit in ((len(events), "events/s"), (megabytes, "MB/s")):
             report.add(case, *(amount / s for s in seconds), "RocksDB, hash-keyed", unit, "higher")
 
-    for sync, n in (("os", EVENTS), ("fsync", EVENTS_FSYNC)):
+    for (sync, batch), n in EVENTS.items():
         events = mix(n)
-        for batch in (1, 64):
 
-            def write(
-                who: str, folder: Path, sync: str = sync, events: list[Event] = events, batch: int = batch
-            ) -> float:
-                store = opened(who, folder, sync)
-                seconds = appended(store, events, batch)
-                store.close()
-                return seconds
+        def write(who: str, folder: Path, sync: str = sync, events: list[Event] = events, batch: int = batch) -> float:
+            store = opened(who, folder, sync)
+            seconds = appended(store, events, batch)
+            store.close()
+            return seconds
 
-            add(f"append, {batch} a commit, sync={sync}", events, in_turns(write))
+        add(f"append, {batch} a commit, sync={sync}", events, in_turns(write))
 
-    events = mix(EVENTS)
+    events = mix(EVENTS_SCAN)
 
     def read(who: str, folder: Path) -> float:
         store = opened(who, folder, "os")

@@ -385,10 +385,10 @@ def test_a_damaged_file_is_found_or_changes_nothing_that_is_returned(stored):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_many_damaged_files_are_found_or_change_nothing_that_is_returned(stored, seed):
     run, events, head = stored
-    assert damage_at_random(run, events, head, rounds=300, seed=seed) > 150
+    assert damage_at_random(run, events, head, rounds=150, seed=seed) > 90
 
 
 def test_a_log_of_the_engine_cut_after_a_crash_gives_a_prefix_and_a_flip_in_it_is_found(stored, python):
