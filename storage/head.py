@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from storage import hashing
-from storage.errors import IntegrityError
+from storage.errors import IntegrityError, StorageError
 from storage.tree import Head
 
 MAGIC = b"DWH1"
@@ -38,11 +38,20 @@ def unpack(data: bytes, path: str = "HEAD") -> Head:
 
 
 def read(path: Path) -> Head | None:
-    """The head that a file holds; None where there is no file. Raises IntegrityError for a damaged one."""
+    """The head that a file holds; None where there is no file.
+
+    Raises IntegrityError for a damaged one, StorageError for one that can't be read.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        raise IntegrityError(
+            f"{path}: expected a file of {HEAD_BYTES} bytes, got a directory", file=str(path)
+        ) from None
+    except OSError as error:
+        raise StorageError(f"{path}: can't be read: {error.strerror}") from error
     return unpack(data, str(path))
 
 

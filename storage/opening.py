@@ -53,7 +53,10 @@ def has_store(run: Path) -> bool:
     store = layout.store_path(run)
     if not store.is_dir():
         return False
-    names = [entry.name for entry in store.iterdir()]
+    try:
+        names = [entry.name for entry in store.iterdir()]
+    except OSError as error:
+        raise StorageError(f"{store}: can't be read: {error.strerror}") from error
     return "CURRENT" in names or any(name.endswith(".sst") for name in names)
 
 

@@ -80,7 +80,10 @@ class Snapshot:
 def _new_folder() -> Path:
     """A new folder of our own in $TMPDIR or /tmp. (tempfile would bring 1 MB of modules.)"""
     folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"droveway-{os.getpid()}-{os.urandom(8).hex()}"
-    folder.mkdir(mode=0o700)
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise StorageError(f"{folder}: reading a ledger needs a temporary folder: {error.strerror}") from error
     return folder
 
 

@@ -391,3 +391,38 @@ def test_an_unknown_name_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match=r"^module 'storage' has no attribute 'Catalogue'$"):
         _ = storage.Catalogue
+
+
+def test_files_that_can_not_be_read_are_one_clear_error(run, fill, monkeypatch, tmp_path):
+    fill(run, 2)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    with pytest.raises(StorageError, match=r"reading a ledger needs a temporary folder: No such file or directory$"):
+        Ledger.open(run, "r")
+    monkeypatch.undo()
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    for open_it in (verify_ledger, Ledger.open):
+        with pytest.raises(StorageError) as caught:
+            open_it(run)
+        assert str(caught.value) == f"{run}/HEAD: can't be read: Permission denied"
+    monkeypatch.undo()
+    (run / "HEAD").unlink()
+    (run / "HEAD").mkdir()
+    with pytest.raises(IntegrityError) as caught:
+        Ledger.open(run)
+    assert str(caught.value) == f"{run}/HEAD: expected a file of 48 bytes, got a directory"
+    assert not verify_ledger(run).ok
+
+
+def test_a_foreign_program_that_holds_the_database_is_a_locked_error(run, fill):
+    from rocksdict import Options, Rdict
+
+    fill(run, 1)
+    foreign = Rdict(str(run / "ledger"), Options(raw_mode=True))
+    with pytest.raises(LockedError, match=r"another program holds the database") as caught:
+        Ledger.open(run)
+    assert caught.value.pid is None
+    foreign.close()
