@@ -26,6 +26,7 @@ from coord.report import Problem, Report, parse_checkpoint
 from coord.rings import Rings
 from coord.setup import Setup, setup_from_map
 from coord.world import World
+from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
     from coord.stl import Event, Ledger
@@ -34,6 +35,7 @@ Records = npt.NDArray[np.void]
 Progress = Callable[[int, int], None]
 
 
+@plain_mode()
 def audit(
     run: Ledger | str | Path,
     *,

@@ -36,6 +36,7 @@ from coord.records import (
 )
 from coord.rings import Rings
 from coord.status import CoordStatus
+from tensor.float_mode import plain_mode
 
 _TERMS = ("priority", "idle", "cover", "avoid", "travel", "switch")
 
@@ -83,6 +84,7 @@ class CandidateScore:
         return {name: getattr(self, name) for name in _TERMS}
 
 
+@plain_mode()
 def travel_time(agent: AgentState, zone: WorkZone) -> int:
     """Ticks to the zone's centre, 0 within its radius, 0xFFFFFFFF where the agent cannot travel or the way is too long.
 
@@ -103,6 +105,7 @@ def travel_time(agent: AgentState, zone: WorkZone) -> int:
     return int(travel_ticks(dx, dy, dz, radius, np.float32(agent.speed))[0])
 
 
+@plain_mode()
 def candidate_facts(
     agent: AgentState,
     zone: WorkZone,
@@ -169,6 +172,7 @@ def candidate_status(facts: CandidateFacts) -> CoordStatus:
     return next((status for failed, status in tests if failed), CoordStatus.OK)
 
 
+@plain_mode()
 def score_candidate(facts: CandidateFacts, config: PlanConfig) -> CandidateScore:
     """Every term in float32 as it is added, left to right, and round-half-even(sum · 65536), saturating."""
     record = as_records([config], CONFIG_DTYPE, "config")[0]

@@ -8,6 +8,7 @@ from collections.abc import MutableSequence
 from dataclasses import dataclass
 
 from coord.errors import CellError
+from tensor.float_mode import plain_mode
 
 COORD_CELL_KEY_BYTES = 24
 COORD_CELL_NEIGHBOR_COUNT = 9
@@ -40,6 +41,7 @@ class CoordCell:
                 raise CellError(f"CoordCell.{name} must be a whole number from {low} to {high}, got {value!r}")
 
 
+@plain_mode()
 def cell_from_units(value: float, size: float) -> int:
     """floor(value / size) in float64: the index of the cell that holds a coordinate.
 

@@ -29,6 +29,7 @@ from coord.records import (
 from coord.rings import Rings
 from coord.situation import Situation, situation
 from coord.status import Assignment, CoordStatus
+from tensor.float_mode import plain_mode
 
 
 class UnknownIdError(CoordError, KeyError):
@@ -93,6 +94,7 @@ class Explanation:
         return json.dumps(self.to_dict(), allow_nan=False)
 
 
+@plain_mode()
 def explain(
     agents: Records | Iterable[AgentState],
     zones: Records | Iterable[WorkZone],
@@ -126,6 +128,7 @@ def explain(
     return explain_situation(seen, rows, agent=agent, zone=zone)
 
 
+@plain_mode()
 def explain_situation(
     seen: Situation, rows: Records, *, agent: int | None = None, zone: int | None = None
 ) -> Explanation:

@@ -13,6 +13,7 @@ from coord.checks import check_kernels
 from coord.digest import sorted_by_id
 from coord.errors import BadInput
 from coord.records import KERNEL_DTYPE, GaussianKernel, Records, as_records
+from tensor.float_mode import plain_mode
 
 F32 = NDArray[np.float32]
 _CELLS_MAX = 1 << 16
@@ -20,6 +21,7 @@ _ENTRIES_MAX = 1 << 22
 _DENSE_MAX = 32
 
 
+@plain_mode()
 def gaussian_at(kernel: GaussianKernel, x: float, y: float, cutoff_sigmas: float = 4.0) -> np.float32:
     """weight · exp(-d² / (2 sigma²)), and exactly 0 beyond `cutoff_sigmas` sigmas; metres, float32.
 
@@ -29,12 +31,14 @@ def gaussian_at(kernel: GaussianKernel, x: float, y: float, cutoff_sigmas: float
     return field_at([kernel], x, y, cutoff_sigmas)
 
 
+@plain_mode()
 def field_at(kernels: Records | Iterable[GaussianKernel], x: float, y: float, cutoff_sigmas: float = 4.0) -> np.float32:
     """The sum of the kernels at one point, in the order that section 4 of coord.md fixes (ascending id, 16 lanes)."""
     value: np.float32 = field_points(kernels, np.array([x], np.float32), np.array([y], np.float32), cutoff_sigmas)[0]
     return value
 
 
+@plain_mode()
 def field_points(
     kernels: Records | Iterable[GaussianKernel],
     x: F32,  # [n] metres
@@ -129,6 +133,7 @@ def cover_and_avoid(kernels: Records, x: F32, y: F32, cutoff: np.float32) -> tup
     return cover, field_of_sorted(others, x, y, cutoff, weights=negated)
 
 
+@plain_mode()
 def field_raster(
     kernels: Records | Sequence[GaussianKernel],
     *,

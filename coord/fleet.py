@@ -21,6 +21,7 @@ from coord.grid import Grid
 from coord.movingai import cell_centres
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE, AgentMode
 from coord.scenario_schema import U32_MAX
+from tensor.float_mode import plain_mode
 
 Records = npt.NDArray[np.void]
 
@@ -45,6 +46,7 @@ class Draw:
         """As it stands in the ledger's scenario."""
         return {"box": list(self.box), "count": self.count, "fields": dict(self.fields)}
 
+    @plain_mode()
     def records(self, seed: int, grid: Grid | None) -> Records:
         """The drawn records, ids 0, 1, 2, … in the order of the draws.
 
@@ -85,6 +87,7 @@ def largest_component(grid: Grid) -> npt.NDArray[np.int64]:
     return np.flatnonzero(labels == np.argmax(sizes)).astype(np.int64) if sizes.any() else np.zeros(0, np.int64)
 
 
+@plain_mode()
 def from_tables(what: str, rows: Sequence[Mapping[str, Any]]) -> tuple[Records, list[int]]:
     """Records from [[agent]] or [[zone]] tables ascending by id, and the external ids (none when all fit u32)."""
     names, dtype = (AGENT_KEYS, AGENT_DTYPE) if what == "agents" else (ZONE_KEYS, ZONE_DTYPE)
@@ -162,6 +165,7 @@ def _refuse_busy(agents: Records, order: npt.NDArray[np.intp], file: str, where:
                             f"got {int(agents['zone'][held[0]])}")  # fmt: skip
 
 
+@plain_mode()
 def check_on_grid(agents: Records, zones: Records, grid: Grid, file: str) -> None:
     """Agents of a grid fleet stand on centres of free cells, zones can be served from the centre of their cell."""
     for what, records in (("agent", agents), ("zone", zones)):

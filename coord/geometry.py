@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tensor.float_mode import plain_mode
+
 F32 = NDArray[np.float32]
 
 
+@plain_mode()
 def distance_sq(a: ArrayLike, b: ArrayLike) -> F32:
     """(dx·dx + dy·dy) + dz·dz of points [..., 3] in metres; broadcasts, float32.
 
@@ -20,6 +23,7 @@ def distance_sq(a: ArrayLike, b: ArrayLike) -> F32:
     return (square[..., 0] + square[..., 1]) + square[..., 2]
 
 
+@plain_mode()
 def distance(a: ArrayLike, b: ArrayLike) -> F32:
     """The correctly rounded root of `distance_sq`.
 

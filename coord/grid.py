@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coord import backend
 from coord.errors import BadInput
 from coord.records import POSITION_METRES_MAX
+from tensor.float_mode import plain_mode
 
 GRID_CELLS_MAX = 2**26
 _HEADER = struct.Struct("<IIfff")
@@ -89,11 +90,13 @@ class Grid:
         """u32[height, width]: the region of each free cell, 0 where blocked."""
         return backend.grid_components(self.blocked)
 
+    @plain_mode()
     def cell_of(self, x: float, y: float) -> tuple[int, int] | None:
         """(column, row) of the cell that holds a point, or None outside; floor((x - x0) / cell_m) in float64."""
         index = int(self.index_of(np.array([x], np.float32), np.array([y], np.float32))[0])
         return None if index < 0 else (index % self.width, index // self.width)
 
+    @plain_mode()
     def centre_of(self, column: int, row: int) -> tuple[np.float32, np.float32]:
         """The centre of a cell, float32 metres (computed in float64, rounded once)."""
         return (
@@ -101,6 +104,7 @@ class Grid:
             np.float32(self.y0 + (row + 0.5) * self.cell_m),
         )
 
+    @plain_mode()
     def index_of(self, x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.int64]:
         """row * width + column of the cell of each point, -1 outside the grid."""
         column = np.floor((x.astype(np.float64) - self.x0) / self.cell_m)
@@ -109,6 +113,7 @@ class Grid:
         index = np.where(inside, row, 0).astype(np.int64) * self.width + np.where(inside, column, 0).astype(np.int64)
         return np.where(inside, index, -1)
 
+    @plain_mode()
     def component_of(self, x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.uint32]:
         """The region of each point: 0 on a blocked cell and outside."""
         index = self.index_of(x, y)

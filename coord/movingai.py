@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from coord.errors import MapError
 from coord.grid import Grid
+from tensor.float_mode import plain_mode
 
 FREE = b".GS"
 BLOCKED = b"@OTW"
@@ -99,6 +100,7 @@ def read_scen(path: str | Path, count: int | None = None) -> list[Trip]:
     return trips
 
 
+@plain_mode()
 def free_cell(grid: Grid, trip: Trip, cell: tuple[int, int], what: str, name: str) -> tuple[float, float]:
     """The centre of a free cell of a trip, in metres; MapError with the line when it is outside or blocked."""
     column, row = cell
@@ -116,6 +118,7 @@ def free_cell(grid: Grid, trip: Trip, cell: tuple[int, int], what: str, name: st
     return float(centre[0, 0]), float(centre[0, 1])
 
 
+@plain_mode()
 def cell_centres(
     grid: Grid,
     cells: npt.NDArray[np.int64],  # [n] row · width + column, row 0 in the south

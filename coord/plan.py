@@ -44,6 +44,7 @@ from coord.rings import Rings
 from coord.situation import Situation, situation
 from coord.status import Assignment, AssignmentStats, CoordStatus
 from coord.swap import swap_assignment
+from tensor.float_mode import plain_mode
 
 _OWN_FAILURE = np.array(
     [
@@ -151,6 +152,7 @@ class Planner(Protocol):
         """The rows of one plan."""
 
 
+@plain_mode()
 def plan(
     agents: Records | Iterable[AgentState],
     zones: Records | Iterable[WorkZone],

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from coord.frame import rows_digest
 from coord.records import Records
 from coord.status import CoordStatus
+from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
     from coord.plan import Plan
@@ -45,6 +46,7 @@ class Quality:
     digest: str
 
 
+@plain_mode()
 def jain_index(values: Iterable[int]) -> float:
     """(sum x)² / (n · sum x²) of whole numbers: 1 when all are equal, 1/n when one has everything; 1 without any.
 
@@ -82,6 +84,7 @@ class Scorer:
         self._statuses = dict.fromkeys(CoordStatus, 0)
         self._hasher = blake3()
 
+    @plain_mode()
     def add(self, rows: Records, zones: Records, now_tick: int, *, bound: int | None = None) -> None:
         """One plan: its rows (ROW_DTYPE), the zones it was made from, its tick, and an upper bound if there is one."""
         served = rows[rows["queue_index"] == 0]
@@ -112,6 +115,7 @@ class Scorer:
             self._switches += self._before.get(agent, current[agent]) != current[agent]
         self._before = current
 
+    @plain_mode()
     def result(self) -> Quality:
         """The measures so far."""
         bound, ticks, agents = self._bound, self._last_tick - self._first_tick, len(self._travel)

@@ -25,6 +25,7 @@ from coord.records import (
     as_records,
 )
 from coord.rings import Rings
+from tensor.float_mode import plain_mode
 
 U64 = NDArray[np.uint64]
 
@@ -113,6 +114,7 @@ def agent_memory_valid(agent: AgentState, now_tick: int) -> bool:
     return agent_stale_ticks(agent, now_tick) <= agent.memory_ticks
 
 
+@plain_mode()
 def agent_can_travel(agent: AgentState) -> bool:
     """Whether speed is a normal float32 above 0.
 
@@ -122,6 +124,7 @@ def agent_can_travel(agent: AgentState) -> bool:
     return bool(_normal_positive(np.array([agent.speed], np.float32))[0])
 
 
+@plain_mode()
 def agent_readiness(agent: AgentState, config: PlanConfig, now_tick: int) -> AgentReadiness:
     """The first that holds of invalid, bad mode, offline, memory expired, stopped, low energy; else ready."""
     record = as_records([agent], AGENT_DTYPE, "agents")
@@ -138,6 +141,7 @@ def zones_blocked(zones: Records, shapes: Shapes, grid: Grid | None) -> NDArray[
     return blocked
 
 
+@plain_mode()
 def zone_blocked(
     zone: WorkZone,
     obstacles: Records | Iterable[Obstacle],
@@ -161,6 +165,7 @@ def zone_blocked(
     return bool(backend.blocked_segments(ax, ay, bx, by, shapes)[0])
 
 
+@plain_mode()
 def zone_readiness(
     zone: WorkZone,
     obstacles: Records | Iterable[Obstacle],

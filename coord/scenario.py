@@ -27,6 +27,7 @@ from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, PlanConfig
 from coord.rings import Rings
 from coord.scenario_schema import DEMANDS, OBSTACLE_KINDS, REQUIRED, TABLES, Key, Table, fault_of, nearest
 from coord.setup import Motion, Setup
+from tensor.float_mode import plain_mode
 
 Records = npt.NDArray[np.void]
 Document = dict[str, Any]
@@ -67,6 +68,7 @@ class Scenario:
         return cls.loads(text, path.parent, file=str(path))
 
     @classmethod
+    @plain_mode()
     def loads(cls, text: str, base_dir: str | Path = ".", *, file: str = "SITE.toml") -> Scenario:
         """Read the text of a SITE.toml; files it names are relative to `base_dir`; `file` stands in error texts."""
         try:
@@ -76,6 +78,7 @@ class Scenario:
         document = _normalised(raw, file)
         return cls(document, _setup(document, Path(base_dir), file), Path(base_dir), file)
 
+    @plain_mode()
     def with_changes(self, *, seed: int | None = None, planner: str | None = None) -> Scenario:
         """The scenario with another seed (random places are drawn again) or planner."""
         document = dict(self.document)

@@ -18,6 +18,7 @@ from coord.health import CoordHealth
 from coord.scenario import Scenario
 from coord.setup import Setup
 from coord.world import World
+from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
     from coord.stl import Ledger, RunWriter
@@ -50,6 +51,7 @@ class Run:
         return self.stats.assigned / self.ready if self.ready else 1.0
 
 
+@plain_mode()
 def simulate(
     scenario: Scenario | str | Path,
     ticks: int,

@@ -1,8 +1,7 @@
 """WGS84 latitude, longitude and height to east-north-up metres and back, through ECEF, in float64.
 
-Constants: a = 6378137 m, f = 1/298.257223563 (NIMA TR8350.2). These functions use the C library's sine and cosine, so
-their last bits belong to the machine: they serve import and display, and no decision depends on them; a scenario holds
-the float32 metres that came out.
+Constants: a = 6378137 m, f = 1/298.257223563 (NIMA TR8350.2). Sine and its kin are our own (coord.trigonometry), so
+the same degrees give the same metres on every machine.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 import math
 
 from coord.errors import BadInput
+from coord.trigonometry import DEGREES_PER_RADIAN, RADIANS_PER_DEGREE, atan2, sin_cos
+from tensor.float_mode import plain_mode
 
 A_METRES = 6378137.0
 FLATTENING = 1 / 298.257223563
@@ -29,19 +30,21 @@ def _check(name: str, point: Geodetic) -> None:
         raise BadInput(name, None, "height", f"must be finite, got {height}")
 
 
+@plain_mode()
 def wgs84_to_ecef(point: Geodetic) -> Metres:
     """(latitude deg, longitude deg, height m) → earth-centred (x, y, z) in metres."""
     _check("point", point)
-    lat, lon = math.radians(point[0]), math.radians(point[1])
-    sin_lat, cos_lat = math.sin(lat), math.cos(lat)
+    sin_lat, cos_lat = sin_cos(point[0] * RADIANS_PER_DEGREE)
+    sin_lon, cos_lon = sin_cos(point[1] * RADIANS_PER_DEGREE)
     n = A_METRES / math.sqrt(1 - _E2 * sin_lat * sin_lat)
     return (
-        (n + point[2]) * cos_lat * math.cos(lon),
-        (n + point[2]) * cos_lat * math.sin(lon),
+        (n + point[2]) * cos_lat * cos_lon,
+        (n + point[2]) * cos_lat * sin_lon,
         (n * (1 - _E2) + point[2]) * sin_lat,
     )
 
 
+@plain_mode()
 def wgs84_to_enu(origin: Geodetic, point: Geodetic) -> Metres:
     """(east, north, up) in metres of `point`, seen from `origin`.
 
@@ -52,8 +55,8 @@ def wgs84_to_enu(origin: Geodetic, point: Geodetic) -> Metres:
     ox, oy, oz = wgs84_to_ecef(origin)
     px, py, pz = wgs84_to_ecef(point)
     dx, dy, dz = px - ox, py - oy, pz - oz
-    lat, lon = math.radians(origin[0]), math.radians(origin[1])
-    sin_lat, cos_lat, sin_lon, cos_lon = math.sin(lat), math.cos(lat), math.sin(lon), math.cos(lon)
+    sin_lat, cos_lat = sin_cos(origin[0] * RADIANS_PER_DEGREE)
+    sin_lon, cos_lon = sin_cos(origin[1] * RADIANS_PER_DEGREE)
     return (
         -sin_lon * dx + cos_lon * dy,
         -sin_lat * cos_lon * dx - sin_lat * sin_lon * dy + cos_lat * dz,
@@ -61,22 +64,22 @@ def wgs84_to_enu(origin: Geodetic, point: Geodetic) -> Metres:
     )
 
 
+@plain_mode()
 def enu_to_wgs84(origin: Geodetic, metres: Metres) -> Geodetic:
     """The inverse of `wgs84_to_enu`, to about a millimetre (Bowring's formula, iterated)."""
     ox, oy, oz = wgs84_to_ecef(origin)
-    lat, lon = math.radians(origin[0]), math.radians(origin[1])
-    sin_lat, cos_lat, sin_lon, cos_lon = math.sin(lat), math.cos(lat), math.sin(lon), math.cos(lon)
+    sin_lat, cos_lat = sin_cos(origin[0] * RADIANS_PER_DEGREE)
+    sin_lon, cos_lon = sin_cos(origin[1] * RADIANS_PER_DEGREE)
     east, north, up = metres
     x = ox - sin_lon * east - sin_lat * cos_lon * north + cos_lat * cos_lon * up
     y = oy + cos_lon * east - sin_lat * sin_lon * north + cos_lat * sin_lon * up
     z = oz + cos_lat * north + sin_lat * up
-    p = math.hypot(x, y)
-    latitude = math.atan2(z, p * (1 - _E2))
-    n = A_METRES
+    p = math.sqrt(x * x + y * y)
+    latitude = atan2(z, p * (1 - _E2))
     for _ in range(6):
-        sin_l = math.sin(latitude)
+        sin_l, _ = sin_cos(latitude)
         n = A_METRES / math.sqrt(1 - _E2 * sin_l * sin_l)
-        latitude = math.atan2(z + _E2 * n * sin_l, p)
-    sin_l, cos_l = math.sin(latitude), math.cos(latitude)
+        latitude = atan2(z + _E2 * n * sin_l, p)
+    sin_l, cos_l = sin_cos(latitude)
     height = p * cos_l + z * sin_l - A_METRES * math.sqrt(1 - _E2 * sin_l * sin_l)
-    return math.degrees(latitude), math.degrees(math.atan2(y, x)), height
+    return latitude * DEGREES_PER_RADIAN, atan2(y, x) * DEGREES_PER_RADIAN, height

@@ -14,6 +14,7 @@ from coord.plan import Plan, plan
 from coord.records import NO_ZONE, AgentMode
 from coord.rings import Rings
 from coord.setup import Setup
+from tensor.float_mode import plain_mode
 
 Records = npt.NDArray[np.void]
 
@@ -62,6 +63,7 @@ class World:
             now_tick=self.tick, rings=self.setup.rings, grid=self.setup.grid,
         )  # fmt: skip
 
+    @plain_mode()
     def assign(self, rows: Records) -> None:
         """Give each agent the zone of its row (queue_index 0); idle and travelling agents become one or the other."""
         agents = self.inputs.agents
@@ -78,6 +80,7 @@ class World:
             target = self.inputs.zones[self._zone_row[started]]
             self._paths.set_goals(started, target["x"], target["y"])
 
+    @plain_mode()
     def advance(self) -> None:
         """Motion, service, energy; then the tick is over."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):

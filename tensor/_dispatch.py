@@ -6,8 +6,7 @@ a buffer that is misaligned to its elements is copied first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -83,16 +82,6 @@ def contiguous(array: Array, function: str) -> Array:
     copy = memory.allocate(array.shape, array.dtype, f"{function} contiguous copy")
     np.copyto(copy, array)
     return copy
-
-
-@contextmanager
-def plain_mode() -> Iterator[None]:
-    """The floating-point mode of the kernels, for a twin: nearest even, subnormals kept; the host's comes back."""
-    saved = _kernels.float_mode_enter()
-    try:
-        yield
-    finally:
-        _kernels.float_mode_leave(saved)
 
 
 def checked_out(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], function: str) -> Array:

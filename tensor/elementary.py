@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import _kernels, elementary_ref, memory
-from tensor._dispatch import FLOATS, REFERENCE, as_floats, checked_out, contiguous, describe, plain_mode
+from tensor._dispatch import FLOATS, REFERENCE, as_floats, checked_out, contiguous, describe
 from tensor.errors import DtypeError, ShapeError
+from tensor.float_mode import plain_mode
 
 F32 = NDArray[np.float32]
 Float = NDArray[Any]  # float32 or float64 of any shape

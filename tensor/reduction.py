@@ -20,10 +20,10 @@ from tensor._dispatch import (
     checked_out,
     contiguous,
     describe,
-    plain_mode,
     writable_in_place,
 )
 from tensor.errors import DtypeError, ShapeError
+from tensor.float_mode import plain_mode
 
 __all__ = ["dot", "sum"]
 
