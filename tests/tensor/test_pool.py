@@ -14,6 +14,8 @@ from tensor.selftest_ref import values
 
 F32 = np.dtype(np.float32)
 
+pytestmark = pytest.mark.skipif(_kernels.isa() == "ref", reason="DROVEWAY_ISA=ref has no kernels and no threads")
+
 
 def test_a_forked_child_computes_with_threads_of_its_own(python):
     code = """
