@@ -35,13 +35,17 @@ class Misfit:
 
 def require_one_build() -> None:
     """Raise UsageProblem, exit 2, unless every package is of this build."""
-    if own_build_id() is None:
+    try:
+        own, found = own_build_id(), misfits()
+    except OSError as error:
+        text = (error.strerror or str(error)).lower()
+        raise UsageProblem(error.filename, f"expected to read it, got: {text}", "install droveway again") from error
+    if own is None:
         raise UsageProblem(
             None,
             "this is the source folder of droveway, which has no build",
             "leave the folder, or run: pip install -e .",
         )
-    found = misfits()
     if found:
         raise UsageProblem(None, "; ".join(map(str, found)), MEND)
 
