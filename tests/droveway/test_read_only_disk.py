@@ -10,21 +10,28 @@ from pathlib import Path
 
 import pytest
 
-# Root may write anywhere, so the process gives that up once all its modules are loaded (they may lie in root's home).
+# Root may write anywhere, so the process gives that up. Its modules may lie in root's home: all commands run once
+# before, on a folder of their own, so that everything is loaded.
 AS_NOBODY = """
-import os, sys
-import click.core, click.formatting, coord.audit, coord.simulate, coord.stl, droveway.buildcheck, droveway.reading_run
-import droveway.paths_picture, droveway.run_tracks, PIL.PngImagePlugin, storage.ledger, storage.rocks, storage.verify
-droveway.paths_picture._font(20)
-droveway.buildcheck.require_one_build()
-droveway.buildcheck.require_one_build = lambda: None  # done, as long as its files can be read
-from droveway.commands import info, replay, simulate, verify
+import contextlib, io, os, sys, tempfile
+import droveway.buildcheck
 from droveway.main import run
+site = sys.argv.pop(1)
+with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+    made = folder + "/run"
+    assert run(["simulate", site, "-o", made, "--ticks", "2"]) == 0
+    assert run(["simulate", site, "-o", made, "--ticks", "2"]) == 2
+    for more in (["verify", made], ["info", made], ["replay", made, "--png", folder + "/a.png"]):
+        assert run(more) == 0
+droveway.buildcheck.require_one_build = lambda: None  # done, as long as its files can be read
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
 sys.exit(run(sys.argv[1:]))
 """
+
+
+SITE = Path(__file__).parents[2] / "examples" / "sites" / "yard.toml"
 
 
 @pytest.fixture
@@ -44,8 +51,11 @@ def read_only(yard: Path, yard_run: Path) -> Iterator[Path]:
 
 
 def as_nobody(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", AS_NOBODY, *map(str, arguments)]
-    return subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", AS_NOBODY, str(SITE), *map(str, arguments)]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+    first, rest = done.stderr.split("\n", 2)[:2], done.stderr.split("\n", 2)[2]
+    assert first[0].endswith("got one that is not empty"), done.stderr
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout, rest)
 
 
 def test_simulate_is_refused_and_leaves_nothing(read_only: Path) -> None:
