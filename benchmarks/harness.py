@@ -53,7 +53,7 @@ def _time(call: Callable[[], object], repeats: int) -> float:
 
 
 class Report:
-    """Prints one JSON object a line (DESIGN.md section 8) and keeps them for --save."""
+    """Prints one JSON object a line (docs/benchmarks.md) and keeps them for --save."""
 
     def __init__(self, bench: str) -> None:
         parser = argparse.ArgumentParser(description=f"benchmark {bench}: prints one JSON object a line")

@@ -129,6 +129,8 @@ def check_kernels(kernels: Records) -> Order | None:
 def check_config(config: Records) -> None:
     """Weights finite, cutoff in (0, 8], at least one candidate, known flags and planner, reserved zero."""
     table = "config"
+    if not isinstance(config, np.ndarray):
+        raise TypeError(f"config must be a PlanConfig or CONFIG_DTYPE[1], got {type(config).__name__}")
     if config.dtype != CONFIG_DTYPE or config.shape != (1,):
         raise TypeError(f"config must be a PlanConfig or CONFIG_DTYPE[1], got {config.dtype} with shape {config.shape}")
     check_reserved(config, table)

@@ -33,7 +33,7 @@ def gaussian_at(kernel: GaussianKernel, x: float, y: float, cutoff_sigmas: float
 
 @plain_mode()
 def field_at(kernels: Records | Iterable[GaussianKernel], x: float, y: float, cutoff_sigmas: float = 4.0) -> np.float32:
-    """The sum of the kernels at one point, in the order that section 4 of coord.md fixes (ascending id, 16 lanes)."""
+    """The sum of the kernels at one point, in the order of docs/planning.md, Fields (ascending id, 16 lanes)."""
     value: np.float32 = field_points(kernels, np.array([x], np.float32), np.array([y], np.float32), cutoff_sigmas)[0]
     return value
 

@@ -1,4 +1,4 @@
-"""The grid of a grid fleet: blocked cells, their bytes, and which cells are connected (run.md section 3)."""
+"""The grid of a grid fleet: blocked cells, which are connected, and their bytes (docs/formats/records.md, Grid)."""
 
 from __future__ import annotations
 

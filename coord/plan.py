@@ -89,7 +89,7 @@ class Plan:
     @cached_property
     def bound(self) -> int:
         """An upper bound of score_sum over every assignment of these agents: the sum of the min(n, m) highest of each
-        planned agent's best score, negative ones counted as 0 (prices 0 in the bound of coord.md section 6)."""
+        planned agent's best score, negative ones counted as 0 (docs/planning.md, Bound and gap)."""
         problem = self.situation.problem
         best = backend.candidates(problem, 1)
         scores = np.maximum(best.score[best.count > 0, 0] if best.score.shape[1] else np.zeros(0, np.int32), 0)
@@ -166,8 +166,13 @@ def plan(
 ) -> Plan:
     """Decide which agent serves which zone at `now_tick`, with the planner that the config names.
 
-    Inputs are record arrays (coord.AGENT_DTYPE …) in any row order, or the dataclasses. Positions in metres
-    east-north-up, times in ticks. Source: coord.md sections 3–7; the exact algorithm is docs/planning.md.
+    Inputs are record arrays (coord.AGENT_DTYPE …) in any row order, or the dataclasses; docs/formats/records.md has
+    every field. Positions in metres east-north-up, times in ticks. The exact algorithm is docs/planning.md.
+
+    rings: the corners of polygon obstacles (kind 1), `Rings.of([[(x, y), …], …])`; `Obstacle.ring` is an index into
+    them. grid: for a fleet that drives on cells, the `Grid` with its blocked ones. With it a zone on a blocked cell or
+    off the grid is blocked, and an agent reaches only zones in the 4-connected region of free cells that it stands in.
+    Without it agents go straight.
 
     Raises BadInput (table, row, field) for a value that cannot be planned with, PlannerError for a planner this
     version does not have, TypeError for arrays of another dtype.

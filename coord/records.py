@@ -138,6 +138,7 @@ class _Record:
 class AgentState(_Record):
     """One agent: position in metres east-north-up, speed in metres a tick, energy 0..1.
 
+    The fields are those of docs/formats/records.md, the defaults those of `[[agent]]` in a SITE.toml.
     >>> len(AgentState(id=7, x=0, y=0, speed=1.5).encode())
     48
     """
@@ -159,6 +160,9 @@ class AgentState(_Record):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WorkZone(_Record):
     """One zone: a disc that an agent serves from inside; `need_caps` are bits that the agent's caps must contain.
+
+    radius, priority and service_ticks are 0 here where nothing is said; a SITE.toml has 0.5 m, 1.0 and 5 ticks instead
+    (docs/formats/site-toml.md).
 
     >>> WorkZone.decode(WorkZone(id=3, x=3, y=4, radius=1).encode()).y
     4.0
@@ -204,7 +208,8 @@ class GaussianKernel(_Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlanConfig(_Record):
-    """How to plan. Planner 0 greedy, 1 swap; flags bit 0 tests the segment agent–zone against obstacles.
+    """How to plan. Planner 0 greedy, 1 swap (the name is for SITE.toml and the command line); flags bit 0 tests the
+    segment agent–zone against obstacles. Every field: docs/formats/records.md; the defaults are those of `[plan]`.
 
     >>> hex(PlanConfig().hash())
     '0x7e51ee561f55ff21'
@@ -267,7 +272,8 @@ def as_records(items: Records | Iterable[Any], dtype: np.dtype[np.void], table: 
         column = []
         for i, row in enumerate(rows):
             if not isinstance(row, _Record) or row._layout()[1] is not dtype:
-                raise TypeError(f"{table}[{i}] must be a {_type_name(table)}, got {type(row).__name__}")
+                place = "config" if table == "config" else f"{table}[{i}]"
+                raise TypeError(f"{place} must be {_type_name(table)}, got {type(row).__name__}")
             column.append(_checked(getattr(row, name), kind, table, i, name))
         out[name] = column
     return out
@@ -283,7 +289,8 @@ def _checked(value: Any, kind: np.dtype[Any], table: str, row: int, name: str) -
             raise BadInput(table, place, name, f"must be a float32, got {value!r}")
         return number
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise BadInput(table, place, name, f"must be a whole number, got {value!r}")
+        meaning = " (0 greedy, 1 swap)" if (table, name) == ("config", "planner") else ""
+        raise BadInput(table, place, name, f"must be a whole number{meaning}, got {value!r}")
     info = np.iinfo(kind)
     if not info.min <= value <= info.max:
         raise BadInput(table, place, name, f"must be a whole number from {info.min} to {info.max}, got {value}")
@@ -300,10 +307,10 @@ def check_reserved(records: Records, table: str) -> None:
 
 
 def _dtype_name(table: str) -> str:
-    return {"agents": "AGENT_DTYPE", "zones": "ZONE_DTYPE", "obstacles": "OBSTACLE_DTYPE", "kernels": "KERNEL_DTYPE"}[
-        table
-    ]
+    kinds = {"agents": "AGENT", "zones": "ZONE", "obstacles": "OBSTACLE", "kernels": "KERNEL", "config": "CONFIG"}
+    return f"{kinds[table]}_DTYPE"
 
 
 def _type_name(table: str) -> str:
-    return "PlanConfig" if table == "config" else _TYPES[table].__name__
+    name = "PlanConfig" if table == "config" else _TYPES[table].__name__
+    return f"an {name}" if name[0] in "AO" else f"a {name}"

@@ -109,7 +109,7 @@ def check_output(path: Path) -> None:
     try:
         if path.is_dir():
             if any(path.iterdir()):
-                raise OutputError(f"{path}: expected no folder, or an empty one (hint: choose another -o)")
+                raise OutputError(f"{path}: expected no folder, or an empty one")
         elif path.exists() or path.is_symlink():
             raise OutputError(f"{path}: expected a folder that does not exist yet, got a file")
     except OSError as error:
@@ -278,6 +278,9 @@ class CoordinationStl:
 
 def coordination_stl(ledger: Ledger, producer: str = "coordination") -> CoordinationStl:
     """The narrow door to a ledger for callers that keep decisions only; appends continue the producer's sequence.
+
+    "stl" is the storage ledger: here coordination meets storage. The inputs of the decisions are not kept; a ledger that
+    an audit can plan again is written by `simulate`.
 
     >>> import tempfile
     >>> from coord import AgentState, PlanConfig, WorkZone, plan

@@ -23,7 +23,7 @@ PROMISED = {
         "ReadOnlyError RollbackError StorageError StorageFullError"
     ),
     "coord": (
-        # DESIGN: the contract of the four journeys
+        # the journeys: simulate, audit, plan
         "AgentState DecisionFrame GaussianKernel Obstacle PlanConfig Scenario WorkZone audit build_info plan simulate "
         # geometry, field, agents
         "COORD_CELL_KEY_BYTES COORD_CELL_NEIGHBOR_COUNT COORD_UNREACHABLE_TRAVEL_TIME DECISION_FRAME_BYTES "

@@ -25,7 +25,8 @@ def command(out: Output, file: Path, site: Path, agents: int | None, zones: int 
     """Turn a MovingAI .map or .scen file into SITE.toml; the map is copied beside it.
 
     .map: N agents and M zones on distinct free cells of the largest connected part, drawn from the seed. .scen: the
-    starts of the first N lines are agents, their goals zones. Nothing is overwritten.
+    starts of the first N lines are agents, their goals zones; which goal belongs to which start is dropped: the planner
+    decides who goes where. Nothing is overwritten.
     """
     ending = file.suffix.lower()
     if ending not in FORMATS:
@@ -44,6 +45,8 @@ def command(out: Output, file: Path, site: Path, agents: int | None, zones: int 
         else:
             scenario = import_scen(file, site, agents=agents)
     setup = scenario.setup
+    if ending == ".scen":
+        out.note("starts became agents, goals zones; the pairs of start and goal are dropped: the planner decides")
     record = {
         "site": site,
         "map": site.parent / scenario.document["map"]["file"],

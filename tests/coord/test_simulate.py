@@ -248,7 +248,7 @@ def test_an_output_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "full" / "a").write_text("a")
     with pytest.raises(OutputError) as error:
         simulate(site, 1, ledger=tmp_path / "full")
-    assert str(error.value) == f"{tmp_path / 'full'}: expected no folder, or an empty one (hint: choose another -o)"
+    assert str(error.value) == f"{tmp_path / 'full'}: expected no folder, or an empty one"
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError) as error:
         simulate(site, 1, ledger=tmp_path / "file")
