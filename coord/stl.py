@@ -279,8 +279,8 @@ class CoordinationStl:
 def coordination_stl(ledger: Ledger, producer: str = "coordination") -> CoordinationStl:
     """The narrow door to a ledger for callers that keep decisions only; appends continue the producer's sequence.
 
-    "stl" is the storage ledger: here coordination meets storage. The inputs of the decisions are not kept; a ledger that
-    an audit can plan again is written by `simulate`.
+    "stl" is the storage ledger: here coordination meets storage. Inputs of decisions are not kept; a ledger that an
+    audit can plan again is written by `simulate`.
 
     >>> import tempfile
     >>> from coord import AgentState, PlanConfig, WorkZone, plan

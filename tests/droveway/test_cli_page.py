@@ -14,7 +14,18 @@ Ask = Callable[..., Any]
 
 def test_the_page_has_the_keys_of_every_record(ask: Ask, yard: Path, yard_run: Path, tmp_path: Path) -> None:
     options = ("--agents", 2, "--zones", 3)
+    scen = tmp_path / "trip.scen"
+    scen.write_text("version 1\n0\tyard.map\t50\t30\t0\t0\t5\t0\t5\n")
+    told = ask("explain", yard_run, "--tick", 2, "--agent", 3, "--json").record
     records = {
+        "explain": told,
+        "explain, row": told["row"],
+        "explain, option": told["options"][0],
+        "explain, score": told["options"][0]["score"],
+        "info of a run": ask("info", yard_run, "--json").record,
+        "info of a site": ask("info", yard, "--json").record,
+        "info of a map": ask("info", yard.with_suffix(".map"), "--json").record,
+        "info of trips": ask("info", scen, "--json").record,
         "simulate": ask("simulate", yard, "-o", tmp_path / "run", "--ticks", 3, "--json").record,
         "verify": ask("verify", yard_run, "--json").record,
         "replay": ask("replay", yard_run, "--json").record,
