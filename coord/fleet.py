@@ -166,28 +166,33 @@ def _refuse_busy(agents: Records, order: npt.NDArray[np.intp], file: str, where:
 
 
 @plain_mode()
-def check_on_grid(agents: Records, zones: Records, grid: Grid, file: str) -> None:
-    """Agents of a grid fleet stand on centres of free cells, zones can be served from the centre of their cell."""
+def check_on_grid(
+    agents: Records, zones: Records, grid: Grid, file: str, agent_ids: Sequence[int] = (), zone_ids: Sequence[int] = ()
+) -> None:
+    """Agents of a grid fleet stand on centres of free cells, zones can be served from the centre of their cell.
+
+    `agent_ids` and `zone_ids` are the site's own ids by row, where they are others than those of the records.
+    """
     for what, records in (("agent", agents), ("zone", zones)):
         index = grid.index_of(records["x"], records["y"])
         inside = index >= 0
         index = np.maximum(index, 0)
         centre = cell_centres(grid, index)
         if what == "agent":
-            _check_agents(records, grid, inside, index, centre, file)
+            _check_agents(records, grid, inside, index, centre, file, agent_ids or records["id"].tolist())
         else:
-            _check_zones(records, inside, centre, file)
+            _check_zones(records, inside, centre, file, zone_ids or records["id"].tolist())
 
 
 def _check_agents(
     agents: Records, grid: Grid, inside: npt.NDArray[np.bool_], index: npt.NDArray[np.int64],
-    centre: npt.NDArray[np.float32], file: str,
+    centre: npt.NDArray[np.float32], file: str, ids: Sequence[int],
 ) -> None:  # fmt: skip
     blocked = grid.blocked.reshape(-1)[index]
     off = (agents["x"] != centre[:, 0]) | (agents["y"] != centre[:, 1]) | (agents["z"] != 0)
     for row in np.flatnonzero(~inside | blocked | off):
         place = f"({agents['x'][row]}, {agents['y'][row]}, {agents['z'][row]})"
-        where = f"agent {int(agents['id'][row])}"
+        where = f"agent {ids[row]}"
         if not inside[row]:
             raise ScenarioError(file, where, f"{place} lies outside the map")
         south, column = divmod(int(index[row]), grid.width)
@@ -200,14 +205,14 @@ def _check_agents(
 
 
 def _check_zones(
-    zones: Records, inside: npt.NDArray[np.bool_], centre: npt.NDArray[np.float32], file: str
+    zones: Records, inside: npt.NDArray[np.bool_], centre: npt.NDArray[np.float32], file: str, ids: Sequence[int]
 ) -> None:  # fmt: skip
     dx, dy = zones["x"] - centre[:, 0], zones["y"] - centre[:, 1]
     far = (dx * dx + dy * dy) + zones["z"] * zones["z"] > zones["radius"] * zones["radius"]
     for row in np.flatnonzero(inside & far):
         x, y = centre[row]
         raise ScenarioError(
-            file, f"zone {int(zones['id'][row])}",
+            file, f"zone {ids[row]}",
             f"cannot be served from the centre ({x}, {y}, 0.0) of its cell: expected a radius that reaches it, got "
             f"{zones['radius'][row]}",
         )  # fmt: skip

@@ -198,7 +198,7 @@ def _setup(document: Document, base_dir: Path, file: str) -> Setup:
     agents, agent_draw, agent_ids = _records("agents", document, base_dir, grid, file)
     zones, zone_draw, zone_ids = _records("zones", document, base_dir, grid, file)
     if grid is not None:
-        fleet.check_on_grid(agents, zones, grid, file)
+        fleet.check_on_grid(agents, zones, grid, file, agent_ids, zone_ids)
     obstacles, rings = _obstacles(document.get("obstacle", []), file)
     origin = document["origin"]
     plan = {key: value for key, value in document["plan"].items() if key != "every_ticks"}

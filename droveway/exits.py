@@ -19,6 +19,7 @@ imported to tell them apart.
 
 import contextlib
 import errno
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,7 @@ class DrovewayProblem(Exception):
 
     def __init__(self, path: str | Path | None, message: str, hint: str = "") -> None:
         super().__init__(message if path is None else f"{path}: {message}")
+        self.droveway_path = path  # None: not about a file, and no reader around it may say so
         self.hint = hint
 
 
@@ -75,6 +77,15 @@ class InputProblem(DrovewayProblem):
 
 class LimitProblem(DrovewayProblem):
     """A limit was reached, such as a full disk: exit 4."""
+
+
+def quoted(path: str | Path) -> str:
+    """A path as it can be pasted into a shell, for hints.
+
+    >>> quoted(Path("my run"))
+    "'my run'"
+    """
+    return shlex.quote(str(path))
 
 
 @dataclass(frozen=True)
@@ -157,8 +168,9 @@ def reading(path: Path) -> Iterator[None]:
         text = (error.strerror or str(error)).lower()
         raise InputProblem(error.filename or path, f"expected to read it, got: {text}") from error
     except Exception as error:
-        with contextlib.suppress(AttributeError):
-            error.droveway_path = path  # type: ignore[attr-defined]
+        if not hasattr(error, "droveway_path"):  # the innermost reader knows best
+            with contextlib.suppress(AttributeError):
+                error.droveway_path = path  # type: ignore[attr-defined]
         raise
 
 

@@ -60,6 +60,7 @@ def site_record(path: Path) -> Record:
 
 def _setup_record(setup: Any) -> Record:
     grid = setup.grid
+    ids = {"agent_ids": setup.agent_ids, "zone_ids": setup.zone_ids}  # in the order of the numbers inside the run
     return {
         "name": setup.name,
         "seed": setup.seed,
@@ -72,6 +73,7 @@ def _setup_record(setup: Any) -> Record:
         "obstacles": len(setup.obstacles),
         "kernels": len(setup.kernels),
         "grid": None if grid is None else {"width": grid.width, "height": grid.height, "cell_m": float(grid.cell_m)},
+        **{name: table for name, table in ids.items() if table},
     }
 
 

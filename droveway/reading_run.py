@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from droveway.exits import reading
 from droveway.output import Output
+from droveway.outside_ids import OutsideIds
 
 if TYPE_CHECKING:
     from coord.stl import RunReader
+    from storage import Ledger
 
 
 @contextlib.contextmanager
@@ -21,3 +23,18 @@ def opened_run(out: Output, path: Path) -> Iterator["RunReader"]:
         for problem in reader.ledger.problems:
             out.note(f"{path}: {str(problem).removeprefix(f'{path}: ')}: droveway verify says more")
         yield reader
+
+
+def ids_of(ledger: "Ledger") -> OutsideIds:
+    """The id tables that a run's scenario holds, and none where it can't be read: damage is `verify`'s to tell."""
+    from coord.errors import CoordError
+    from coord.stl import scenario_map
+    from storage import StorageError
+
+    try:
+        ids = scenario_map(ledger.at(0)).get("ids")
+    except (CoordError, StorageError, LookupError, ValueError):
+        return OutsideIds()
+    tables = [ids.get(what) if isinstance(ids, dict) else None for what in ("agents", "zones")]
+    agents, zones = (tuple(t) if isinstance(t, list) and all(type(n) is int for n in t) else () for t in tables)
+    return OutsideIds(agents, zones)

@@ -17,29 +17,24 @@ from droveway.output import Output
 def command(out: Output, left: Path, right: Path) -> int:
     """Find the first event in which two runs differ: its rank, kind and tick, the agent and the field.
 
-    Exit 0 when the runs hold the same events, 1 when they differ. Reads only.
+    Of scenarios all differences are told, and after them the first other decision. Exit 0 when the runs hold the same
+    events and both ledgers are whole, 1 when they differ, 3 when one is damaged. Reads only.
     """
     from droveway.reading_run import opened_run
-    from droveway.run_difference import first_difference
+    from droveway.run_difference import compare
 
     with ExitStack() as stack:
         readers = [stack.enter_context(opened_run(out, path)) for path in (left, right)]
-        found = first_difference(*readers)
-        sizes = [reader.size for reader in readers]
-        root = readers[0].root
-    if found is None:
-        out.result({"equal": True, "size": sizes[0], "root": root}, f"equal: {sizes[0]} events, root {root.hex()}")
+        found = compare(*readers)
+    if found.first is None:
+        out.result({"equal": True, "size": found.sizes[0], "root": found.root}, str(found))
         return exits.YES
     record = {
         "equal": False,
-        "rank": found.rank,
-        "kind": found.kind,
-        "tick": found.tick,
-        "row": found.row,
-        "field": found.field,
-        "expected": found.expected,
-        "got": found.got,
-        "sizes": sizes,
+        **found.first.to_dict(),
+        "sizes": found.sizes,
+        "scenario": [{"field": one.field, "expected": one.expected, "got": one.got} for one in found.scenario],
+        "decision": None if found.decision is None else found.decision.to_dict(),
     }
     out.result(record, str(found))
     return exits.NO

@@ -27,6 +27,7 @@ def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | No
     """
     if agent is None and zone is None:
         raise UsageProblem(None, "expected --agent ID or --zone ID, got neither", "droveway explain --help")
+    from droveway.outside_ids import OutsideIds
     from droveway.reading_run import opened_run
 
     with opened_run(out, run) as reader:
@@ -36,12 +37,17 @@ def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | No
             raise UsageProblem(
                 run, f"expected a tick of the run, got --tick {tick}", f"its last plan is of tick {view.frame.tick}"
             )
-        told = explained(view, agent, zone)
+        ids = OutsideIds.of(reader.scenario)
+        inside = {"agent": agent, "zone": zone}
+        inside = {what: None if number is None else ids.inside(what, number) for what, number in inside.items()}
+        told = ids.explanation(explained(view, inside["agent"], inside["zone"]))
     if view.frame.tick != tick:
         out.note(f"tick {tick} was not planned: this is the decision of tick {view.frame.tick}")
     from droveway.explanation_text import explanation_text
 
     record = {"frame_id": view.frame.frame_id, "rank": view.rank, **told.to_dict()}
+    if ids.agents or ids.zones:
+        record |= {f"internal_{what}": number for what, number in inside.items()}
     out.result(record, explanation_text(told, len(told.options) if show_all else SHOWN))
     return exits.YES
 

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from droveway import exits
-from droveway.exits import InputProblem, UsageProblem, reading, writing
+from droveway.exits import InputProblem, UsageProblem, quoted, reading, writing
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -32,7 +32,7 @@ def command(out: Output, file: Path, site: Path, agents: int | None, zones: int 
     if ending not in FORMATS:
         raise InputProblem(file, f"expected a file that ends in {' or '.join(FORMATS)}, got '{file.suffix}'")
     if not site.parent.is_dir():
-        raise UsageProblem(site, f"expected the folder {site.parent} to exist", f"mkdir -p {site.parent}")
+        raise UsageProblem(site, f"expected the folder {site.parent} to exist", f"mkdir -p {quoted(site.parent)}")
     if ending == ".map" and (agents is None or zones is None):
         raise UsageProblem(None, "a .map has no agents and zones: expected --agents N and --zones M")
     if ending == ".scen" and (zones is not None or seed is not None):

@@ -1,6 +1,7 @@
 """`droveway info FILE`."""
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -8,6 +9,8 @@ from droveway import exits
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output, table
+
+SHOWN_MAX: Final = 12
 
 
 @declare("info")
@@ -29,5 +32,6 @@ def _shown(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_shown(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_shown, value))
+        shown = ", ".join(map(_shown, value[:SHOWN_MAX]))
+        return shown if len(value) <= SHOWN_MAX else f"{shown} and {len(value) - SHOWN_MAX} more"
     return f"{value}"

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from droveway import exits
-from droveway.exits import InputProblem, UsageProblem, writing
+from droveway.exits import InputProblem, UsageProblem, quoted, writing
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -24,7 +24,7 @@ def command(out: Output, run: Path, start: int | None, stop: int | None, png: Pa
     if start is not None and stop is not None and start > stop:
         raise UsageProblem(None, f"expected --from at or before --to, got {start} and {stop}")
     if png is not None and not png.parent.is_dir():
-        raise UsageProblem(png, f"expected the folder {png.parent} to exist", f"mkdir -p {png.parent}")
+        raise UsageProblem(png, f"expected the folder {png.parent} to exist", f"mkdir -p {quoted(png.parent)}")
     from coord.health import CoordHealth
     from droveway.reading_run import opened_run
     from droveway.run_tracks import draw_tracks, read_tracks

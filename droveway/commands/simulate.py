@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import click
 
 from droveway import exits
-from droveway.exits import UsageProblem, reading, writing
+from droveway.exits import UsageProblem, quoted, reading, writing
 from droveway.interrupt import StopRequest
 from droveway.main import PATH
 from droveway.main import command as declare
@@ -98,7 +98,7 @@ def require_new_folder(folder: Path) -> None:
     elif folder.exists() or folder.is_symlink():
         raise UsageProblem(folder, "expected a new or empty folder, got a file", hint)
     elif not folder.parent.is_dir():
-        raise UsageProblem(folder, f"expected the folder {folder.parent} to exist", f"mkdir -p {folder.parent}")
+        raise UsageProblem(folder, f"expected the folder {folder.parent} to exist", f"mkdir -p {quoted(folder.parent)}")
 
 
 def remove_output(folder: Path, was_there: bool) -> None:

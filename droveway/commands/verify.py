@@ -10,6 +10,7 @@ from droveway.exits import InputProblem, UsageProblem, reading
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output
+from droveway.outside_ids import OutsideIds
 from droveway.progress import Progress
 
 SHOWN_MAX = 10
@@ -72,8 +73,13 @@ def tell(out: Output, run: Path, report: Any) -> None:
         record = {"type": "problem", "rank": problem.rank, "where": problem.where}
         record |= {"expected": problem.expected, "got": problem.got, "text": problem.text}
         out.result(record, problem.text)
+    ids = stored_ids(run) if report.first_divergences else OutsideIds()
     for divergence in report.first_divergences[:shown]:
-        out.result({"type": "divergence", **divergence._asdict()}, str(divergence))
+        outside = ids.divergence(divergence)
+        record = {"type": "divergence", **outside._asdict()}
+        if ids.agents or ids.zones:
+            record["internal_agent"] = divergence.agent
+        out.result(record, str(outside))
     hidden = report.problem_count + report.divergences
     if not out.as_json:
         hidden -= len(report.problems[:shown]) + len(report.first_divergences[:shown])
@@ -94,6 +100,19 @@ def tell(out: Output, run: Path, report: Any) -> None:
         "problems": report.problem_count,
     }
     out.result(record, answer(report))
+
+
+def stored_ids(run: Path) -> OutsideIds:
+    """The id tables of the run, where its ledger can be opened."""
+    from coord.stl import open_ledger
+    from droveway.reading_run import ids_of
+    from storage import StorageError
+
+    try:
+        with open_ledger(run) as ledger:
+            return ids_of(ledger)
+    except StorageError:
+        return OutsideIds()
 
 
 def answer(report: Any) -> str:

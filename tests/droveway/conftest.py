@@ -90,3 +90,41 @@ def site(tmp_path: Path) -> Callable[[str], Path]:
         return path
 
     return written
+
+
+@pytest.fixture(scope="session")
+def rewritten() -> Callable[..., None]:
+    """Write a copy of a run in which one row names another zone."""
+    return rewritten_run
+
+
+def rewritten_run(source: Path, target: Path, *, tick: int, agent: int, zone: int) -> None:
+    """A copy of a run, written with our own writer, in which one row names another zone and its digest says so."""
+    import numpy as np
+    from blake3 import blake3
+
+    from coord.records import ROW_DTYPE
+    from storage import Event, Ledger
+
+    with Ledger.open(source, mode="r") as old, Ledger.open(target) as new:
+        ids: dict[bytes, bytes] = {}
+        for _, event in old.scan():
+            effect = event.effect
+            if event.kind == "coord.frame" and event.tick == tick:
+                rows = np.frombuffer(effect[128:], ROW_DTYPE).copy()
+                rows["zone"][rows["agent"] == agent] = zone
+                frame = bytearray(effect[:128])
+                frame[48:64] = blake3(rows.tobytes()).digest(16)
+                effect = bytes(frame) + rows.tobytes()
+            parents = tuple(sorted(ids[parent] for parent in event.parents))
+            made = Event(
+                producer=event.producer,
+                effect=effect,
+                kind=event.kind,
+                parents=parents,
+                sequence=event.sequence,
+                schema=event.schema,
+                tick=event.tick,
+            )
+            new.append(made)
+            ids[event.id] = made.id

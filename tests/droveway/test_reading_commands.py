@@ -1,6 +1,7 @@
 """verify, replay, explain, diff, info and import: what they answer about good runs and files."""
 
 import json
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -228,8 +229,56 @@ def test_diff_names_the_first_difference_in_the_scenario(ask: Ask, yard_run: Pat
     ask("simulate", YARD, "-o", tmp_path / "other", "--ticks", 30, "--seed", 8)
     told = ask("diff", yard_run, tmp_path / "other", "--json")
     assert told.code == 1
-    assert list(told.record) == ["equal", "rank", "kind", "tick", "row", "field", "expected", "got", "sizes"]
+    named = ["equal", "rank", "kind", "tick", "row", "field", "expected", "got", "sizes", "scenario", "decision"]
+    assert list(told.record) == named
     assert (told.record["rank"], told.record["kind"]) == (0, "coord.scenario")
+    assert told.record["scenario"] == [{"field": "seed", "expected": 7, "got": 8}]
+    assert list(told.record["decision"]) == named[1:8]
+    lines = ask("diff", yard_run, tmp_path / "other").out.splitlines()
+    assert lines[0] == "rank 0: coord.scenario, tick 0, seed: 7 ≠ 8"
+    assert lines[1] == "the first other decision:"
+    assert lines[2].startswith("rank 2: coord.frame, tick 0, agent ")
+
+
+def test_diff_names_planners_and_settings_by_their_words(ask: Ask, yard: Path, yard_run: Path, tmp_path: Path) -> None:
+    ask("simulate", YARD, "-o", tmp_path / "other", "--ticks", 30, "--planner", "greedy")
+    told = ask("diff", yard_run, tmp_path / "other")
+    assert told.out.startswith("rank 0: coord.scenario, tick 0, config.planner: swap ≠ greedy\n")
+    site = tmp_path / "yard.toml"
+    site.write_text(YARD.read_text().replace("[plan]", "[plan]\nmin_energy = 0.07"))
+    (tmp_path / "yard.map").write_bytes(MAP.read_bytes())
+    ask("simulate", site, "-o", tmp_path / "careful", "--ticks", 30)
+    told = ask("diff", yard_run, tmp_path / "careful")
+    assert told.out.startswith("rank 0: coord.scenario, tick 0, config.min_energy: 0.05 ≠ 0.07\n")
+    assert told.out.endswith("\nno decision that both have is another\n")
+
+
+def test_diff_blames_the_run_that_it_can_not_open(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
+    for pair in ((yard_run, tmp_path / "nope"), (tmp_path / "nope", yard_run)):
+        told = ask("diff", *pair)
+        assert told.code == 3 and told.err.startswith(f"error: {tmp_path / 'nope'}: ")
+        assert str(yard_run) not in told.err
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_diff_of_a_forged_run_is_never_equal(side: int, ask: Ask, yard_run: Path, tmp_path: Path) -> None:
+    from storage.layout import log_key, store_path
+    from storage.rocks import RocksStore
+
+    forged = Path(shutil.copytree(yard_run, tmp_path / "run"))
+    store = RocksStore.open(store_path(forged), read_only=False)
+    value = bytearray(store.get("log", log_key(10)) or b"")
+    value[90] ^= 1
+    store.write([("log", log_key(10), bytes(value))], sync=True)
+    store.close()
+    pair = (yard_run, forged) if side else (forged, yard_run)
+    told = ask("diff", *pair)
+    assert (told.code, told.out) == (3, "")
+    assert told.err.startswith(f"error: {forged}: ") and "rank 10" in told.err
+    ask("simulate", YARD, "-o", tmp_path / "short", "--ticks", 20)
+    told = ask("diff", forged, tmp_path / "short")
+    assert (told.code, told.out) == (3, "")
+    assert told.err.startswith(f"error: {forged}: rank 10 ")
 
 
 def test_diff_names_the_length_when_one_run_is_longer(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
@@ -241,45 +290,15 @@ def test_diff_names_the_length_when_one_run_is_longer(ask: Ask, yard_run: Path, 
     assert (record["field"], record["expected"], record["got"]) == ("number of events", 61, 41)
 
 
-def test_diff_names_agent_and_field_of_the_first_other_decision(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
-    rewritten_run(yard_run, tmp_path / "other", tick=12, agent=5, zone=0xFFFFFFFF)
+def test_diff_names_agent_and_field_of_the_first_other_decision(
+    ask: Ask, yard_run: Path, tmp_path: Path, rewritten: Any
+) -> None:
+    rewritten(yard_run, tmp_path / "other", tick=12, agent=5, zone=0xFFFFFFFF)
     told = ask("diff", yard_run, tmp_path / "other")
     assert told.code == 1
     assert told.out.startswith("rank 26: coord.frame, tick 12, agent 5, zone: ")
     record = ask("diff", yard_run, tmp_path / "other", "--json").record
     assert (record["row"], record["field"], record["got"]) == ("agent 5", "zone", 0xFFFFFFFF)
-
-
-def rewritten_run(source: Path, target: Path, *, tick: int, agent: int, zone: int) -> None:
-    """A copy of a run, written with our own writer, in which one row names another zone and its digest says so."""
-    import numpy as np
-    from blake3 import blake3
-
-    from coord.records import ROW_DTYPE
-    from storage import Event, Ledger
-
-    with Ledger.open(source, mode="r") as old, Ledger.open(target) as new:
-        ids: dict[bytes, bytes] = {}
-        for _, event in old.scan():
-            effect = event.effect
-            if event.kind == "coord.frame" and event.tick == tick:
-                rows = np.frombuffer(effect[128:], ROW_DTYPE).copy()
-                rows["zone"][rows["agent"] == agent] = zone
-                frame = bytearray(effect[:128])
-                frame[48:64] = blake3(rows.tobytes()).digest(16)
-                effect = bytes(frame) + rows.tobytes()
-            parents = tuple(sorted(ids[parent] for parent in event.parents))
-            made = Event(
-                producer=event.producer,
-                effect=effect,
-                kind=event.kind,
-                parents=parents,
-                sequence=event.sequence,
-                schema=event.schema,
-                tick=event.tick,
-            )
-            new.append(made)
-            ids[event.id] = made.id
 
 
 def test_info_tells_kinds_apart(ask: Ask, yard_run: Path) -> None:
