@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 
@@ -45,11 +43,19 @@ def test_the_python_example_is_short_and_prints_what_is_shown(tmp_path: Path) ->
     assert done.stdout == block("text", 1)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/cli.md", "docs/determinism.md", "docs/decisions.md"])
-def test_links_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text()
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
-        assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+def test_the_tables_are_those_of_the_results() -> None:
+    scope: dict[str, object] = {"__name__": "table", "__file__": str(ROOT / "benchmarks" / "table.py")}
+    exec((ROOT / "benchmarks" / "table.py").read_text(), scope)
+    make = scope["tables"]
+    assert callable(make)
+    assert f"{scope['START']}{make()}{scope['END']}" in README
+
+
+def test_the_picture_is_there_and_small() -> None:
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
+    data = (ROOT / picture).read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(data) < 150_000
 
 
 def test_the_map_of_the_yard_is_made_by_its_rule() -> None:

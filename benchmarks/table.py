@@ -1,0 +1,116 @@
+"""The README's tables from the lines in benchmarks/results: `python benchmarks/table.py [--write]`.
+
+Without --write it prints them. All lines that are kept are shown, whether ours or the peer was faster.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+START, END = "<!-- written by benchmarks/table.py -->\n", "<!-- end -->\n"
+Line = dict[str, Any]
+
+
+def lines(bench: str) -> list[Line]:
+    """The saved lines of one benchmark without the header; none when it was not saved."""
+    path = ROOT / "benchmarks" / "results" / f"{bench}.jsonl"
+    if not path.exists():
+        return []
+    return [line for line in map(json.loads, path.read_text().splitlines()) if "case" in line]
+
+
+def kernels() -> Iterator[str]:
+    """Functions by rows, peers by columns; several sizes side by side."""
+    rows: dict[str, dict[tuple[str, str], Line]] = {}
+    for line in [*lines("elementary"), *lines("sum"), *lines("gemm")]:
+        found = re.fullmatch(r"(.*) n=(\d+) \w+", line["case"])
+        if found is None or line["peer_name"].startswith("our "):
+            continue
+        name, size = found.groups()
+        name = f"matmul {name}" if line["bench"] == "gemm" else name
+        rows.setdefault(name, {})[size, line["peer_name"].split(" ")[0]] = line
+    yield "| one thread | ours | ratio to torch | ratio to numpy |\n|---|---|---|---|\n"
+    for name, cells in rows.items():
+        sizes = list(dict.fromkeys(size for size, _ in cells))
+        title = name if sizes == ["1000000"] else f"{name}, n = {', '.join(map(short, sizes))}"
+        ours = [next(line for (at, _), line in cells.items() if at == size) for size in sizes]
+        speeds = ", ".join(speed(line["ours"], line["unit"]) for line in ours)
+        unit = "GFLOP/s" if ours[0]["unit"] == "GFLOP/s" else "10⁹/s"
+        ratios = [
+            ", ".join(f"{cells[size, peer]['ratio']:.2f}" for size in sizes if (size, peer) in cells) or "–"
+            for peer in ("torch", "numpy")
+        ]
+        yield f"| {title} | {speeds} {unit} | {ratios[0]} | {ratios[1]} |\n"
+
+
+def short(size: str) -> str:
+    """1000000 as 1 M, 1000 as 1 k, others as they are."""
+    for zeros, letter in ((6, "M"), (3, "k")):
+        if size.endswith("0" * zeros):
+            return f"{size[:-zeros]} {letter}"
+    return size
+
+
+def speed(value: float, unit: str) -> str:
+    """Three digits at most: millions of elements as thousands of millions, GFLOP as they are."""
+    return f"{value / 1000:.2g}" if unit == "M elements/s" else f"{value:.0f}"
+
+
+def fleets() -> Iterator[str]:
+    """Ticks a second: one fleet a row."""
+    columns = ("plan", "tick", "tick, ledger", "audit")
+    rows: dict[str, dict[str, Line]] = {}
+    for line in lines("simulate"):
+        if line["unit"] != "ticks/s":
+            continue
+        name, _, what = line["case"].partition(", ")
+        if name.startswith("audit"):
+            name, what = list(rows)[-1], "audit"
+        elif what not in columns:
+            name, what = (line["case"] if what != "ledger" else name), "tick, ledger"
+        rows.setdefault(name, {})[what] = line
+    if rows:
+        yield "| ticks a second, one thread | plan | whole tick | with its ledger | `verify --resimulate` |\n"
+        yield "|---|---|---|---|---|\n"
+        for name, cells in rows.items():
+            values = (f"{cells[column]['ours']:.0f}" if column in cells else "–" for column in columns)
+            yield f"| {name} | {' | '.join(values)} |\n"
+
+
+def limits() -> Iterator[str]:
+    """Everything else that has a limit of our own."""
+    kept = [*lines("footprint"), *(line for line in lines("simulate") if line["unit"] in {"share", "zones"})]
+    if kept:
+        yield "| what | measured | limit |\n|---|---|---|\n"
+        for line in kept:
+            bound = "at most" if line["better"] == "lower" else "at least"
+            unit = line["unit"]
+            share = unit == "share"
+            ours, peer = (f"{line[x]:.0%}" if share else f"{line[x]:.3g}" for x in ("ours", "peer"))
+            yield f"| {line['case']} | {ours}{'' if share else f' {unit}'} | {bound} {peer} |\n"
+
+
+def tables() -> str:
+    """All tables, as they stand in the README."""
+    return "\n".join("".join(part) for part in map(list, (kernels(), fleets(), limits())) if part)
+
+
+def main() -> None:
+    """Print the tables, or put them between the marks in the README."""
+    if sys.argv[1:] != ["--write"]:
+        sys.stdout.write(tables())
+        return
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text().partition(START)
+    after = rest.partition(END)[2]
+    readme.write_text(before + START + tables() + END + after)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The pages under docs/: what they show is what happens, and none is left out of the index."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))
+
+
+def sessions(text: str) -> str:
+    """The fenced sessions of a page, one after another."""
+    return "\n".join(re.findall(r"^```pycon\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+
+
+def test_the_python_page_shows_what_python_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = sessions((ROOT / "docs" / "python.md").read_text())
+    test = doctest.DocTestParser().get_doctest(session, {}, "docs/python.md", "docs/python.md", 0)
+    assert len(test.examples) > 50
+    said: list[str] = []
+    result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)
+    assert result.failed == 0, "".join(said)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *PAGES])
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+        assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+
+
+def test_the_index_lists_every_page_once() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    listed = re.findall(r"\]\(([^)#]+\.md)\)", index)
+    assert sorted(f"docs/{name}" for name in listed if not name.startswith("..")) == [
+        page for page in PAGES if page != "docs/README.md"
+    ]
+
+
+@pytest.mark.parametrize("word", ["coord/", "storage/", "tensor/", "droveway/", "tests/", "benchmarks/", "examples/"])
+def test_files_that_pages_name_are_there(word: str) -> None:
+    for page in ["README.md", "CONTRIBUTING.md", *PAGES]:
+        for name in re.findall(rf"`({word}[\w./-]*\.(?:py|cpp|hpp|sh|toml|jsonl|map))`", (ROOT / page).read_text()):
+            assert "NAME" in name or (ROOT / name).exists(), f"{page} names {name}"
