@@ -7,6 +7,7 @@ child of the seed's key, zones the second, so a change of one number never moves
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +137,14 @@ def _npy_count(stream: Any, dtype: np.dtype[np.void], size: int, file: str, wher
     if version not in ((1, 0), (2, 0)):
         raise ScenarioError(file, where, f"expected .npy version 1.0 or 2.0, got {version[0]}.{version[1]}")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, got = read(stream)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy repairs headers of Python 2 and warns: refused here
+            shape, fortran, got = read(stream)
+    except OSError:
+        raise
+    except Exception as error:  # numpy's parser lets errors of the tokenizer through
+        raise ScenarioError(file, where, f"is not a .npy file: {str(error)[:200]}") from error
     kind = "AgentState" if dtype is AGENT_DTYPE else "WorkZone"
     if got != dtype:
         raise ScenarioError(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from coord.errors import MapError, OutputError
-from coord.movingai import free_cell, map_beside, parse_map, read_scen
+from coord.movingai import free_cell, map_beside, parse_map, read_file, read_scen
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE
 from coord.scenario import Scenario, canonical_text
 from coord.scenario_schema import defaults
@@ -36,7 +36,7 @@ def import_map(path: str | Path, out: str | Path, *, agents: int, zones: int, se
     [0.5, 1.5]
     """
     path, out = Path(path), Path(out)
-    data = _read(path)
+    data = read_file(path)
     parse_map(data, str(path))
     document = _document(path, data, seed)
     document["agents"] = {"random": agents}
@@ -64,7 +64,7 @@ def import_scen(path: str | Path, out: str | Path, *, agents: int | None = None)
     if not trips:
         raise MapError(str(path), 1, 1, "expected at least one agent")
     found = map_beside(path, trips[0].map_name)
-    data = _read(found)
+    data = read_file(found)
     grid = parse_map(data, str(found))
     starts = [free_cell(grid, trip, trip.start, "start", str(path)) for trip in trips]
     goals = [free_cell(grid, trip, trip.goal, "goal", str(path)) for trip in trips]
@@ -115,13 +115,6 @@ def _document(path: Path, data: bytes, seed: int, map_name: str | None = None) -
     return {"version": 1, "name": name, "seed": seed, "plan": {"planner": "swap"}, "map": section}
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise MapError(str(path), 0, 0, f"cannot be read: {error.strerror}") from error
-
-
 def _write(out: Path, document: dict[str, Any], files: dict[str, bytes]) -> Scenario:
     text = canonical_text(document)
     made: list[Path] = []
@@ -138,13 +131,19 @@ def _write(out: Path, document: dict[str, Any], files: dict[str, bytes]) -> Scen
 
 def _place(path: Path, data: bytes, *, same_is_fine: bool) -> bool:
     """Write a new file; False when it is there with the same bytes and that is fine."""
+    made = False
     try:
         with path.open("xb") as stream:
+            made = True
             stream.write(data)
     except FileExistsError as error:
         if same_is_fine and path.is_file() and path.read_bytes() == data:
             return False
         raise OutputError(f"{path}: is already there, and nothing is overwritten") from error
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+    except BaseException as error:
+        if made:
+            path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+        raise
     return True

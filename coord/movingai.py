@@ -42,7 +42,7 @@ def read_map(path: str | Path, cell_m: float = 1.0) -> Grid:
     Raises MapError, which names line and column, for a file that is truncated, has CRLF line ends, the wrong size or an
     unknown glyph.
     """
-    return parse_map(_read(Path(path)), str(path), cell_m)
+    return parse_map(read_file(Path(path)), str(path), cell_m)
 
 
 def parse_map(data: bytes, name: str, cell_m: float = 1.0) -> Grid:
@@ -52,13 +52,14 @@ def parse_map(data: bytes, name: str, cell_m: float = 1.0) -> Grid:
     [[True, False, False], [False, False, True]]
     """
     _refuse_carriage_return(data, name)
-    lines = data.split(b"\n")
+    lines = data.split(b"\n", 4)
     _header(lines, 0, b"type octile", name)
     height = _size(lines, 1, b"height", name)
     width = _size(lines, 2, b"width", name)
     _header(lines, 3, b"map", name)
     if width * height > CELLS_MAX:
         raise MapError(name, 2, 1, f"expected at most {CELLS_MAX} cells, got {width} × {height}")
+    lines[4:] = lines[4].split(b"\n", height) if len(lines) > 4 else []
     rows = lines[4 : 4 + height]
     for number, row in enumerate(rows, start=5):
         if len(row) == width:
@@ -70,9 +71,10 @@ def parse_map(data: bytes, name: str, cell_m: float = 1.0) -> Grid:
         raise MapError(name, number, min(len(row), width) + 1, f"expected {width} cells (the width), got {len(row)}")
     if len(rows) < height:
         raise MapError(name, 5 + len(rows), 1, f"the file ends after {len(rows)} of {height} rows")
-    for number, line in enumerate(lines[4 + height :], start=5 + height):
-        if line:
-            raise MapError(name, number, 1, f"expected the end of the file after {height} rows (the height)")
+    after = b"".join(lines[4 + height :])
+    empty = len(after) - len(after.lstrip(b"\n"))
+    if empty < len(after):
+        raise MapError(name, 5 + height + empty, 1, f"expected the end of the file after {height} rows (the height)")
     cells = np.frombuffer(b"".join(rows), np.uint8).reshape(height, width)
     _refuse_glyphs(cells, name)
     blocked = np.isin(cells, np.frombuffer(BLOCKED, np.uint8))
@@ -84,7 +86,7 @@ def read_scen(path: str | Path, count: int | None = None) -> list[Trip]:
 
     Raises MapError, which names line and column, for a damaged line or a file with fewer lines.
     """
-    name, data = str(path), _read(Path(path))
+    name, data = str(path), read_file(Path(path))
     _refuse_carriage_return(data, name)
     lines = data.split(b"\n")
     if lines[0].split(b".")[0] != b"version 1":
@@ -144,7 +146,8 @@ def _column(trip: Trip, field: int) -> int:
     return 1 + len("0\t") + (len(trip.map_name) + 1 if field == 2 else 0)
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """The bytes of a file of at most 64 MiB; MapError where it can't be read or is longer."""
     try:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)

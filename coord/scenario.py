@@ -19,10 +19,10 @@ from blake3 import blake3
 
 from coord import fleet
 from coord.checks import PLANNERS
-from coord.errors import ScenarioError
+from coord.errors import MapError, ScenarioError
 from coord.fleet import Draw
 from coord.grid import Grid
-from coord.movingai import parse_map
+from coord.movingai import parse_map, read_file
 from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, PlanConfig
 from coord.rings import Rings
 from coord.scenario_schema import DEMANDS, OBSTACLE_KINDS, REQUIRED, TABLES, Key, Table, fault_of, nearest
@@ -56,9 +56,11 @@ class Scenario:
         """Read a SITE.toml. Raises ScenarioError (file, key, what was expected, what came) and MapError."""
         path = Path(path)
         try:
-            if path.stat().st_size > TOML_BYTES_MAX:
+            with path.open("rb") as stream:
+                data = stream.read(TOML_BYTES_MAX + 1)
+            if len(data) > TOML_BYTES_MAX:
                 raise ScenarioError(str(path), "", f"expected at most {TOML_BYTES_MAX} bytes")
-            text = path.read_bytes().decode("utf-8")
+            text = data.decode("utf-8")
         except OSError as error:
             raise ScenarioError(str(path), "", f"cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -75,6 +77,10 @@ class Scenario:
             raw = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ScenarioError(file, "", f"is not TOML: {error}") from error
+        except ValueError as error:
+            raise ScenarioError(file, "", "expected numbers of at most 4300 digits, got a longer one") from error
+        except RecursionError as error:
+            raise ScenarioError(file, "", "expected a few levels of nesting, got hundreds") from error
         document = _normalised(raw, file)
         return cls(document, _setup(document, Path(base_dir), file), Path(base_dir), file)
 
@@ -231,9 +237,9 @@ def _grid(document: Document, base_dir: Path, file: str) -> Grid | None:
         return None
     path = base_dir / section["file"]
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ScenarioError(file, "[map] file", f"{path} cannot be read: {error.strerror}") from error
+        data = read_file(path)
+    except MapError as error:
+        raise ScenarioError(file, "[map] file", f"{path} {error.detail}") from error
     expected, got = section["blake3"], blake3(data).hexdigest()
     if expected is not None and expected != got:
         raise ScenarioError(file, "[map] blake3", f"expected {expected}, {path} has {got}")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 U32_MAX = 2**32 - 1
 U64_MAX = 2**64 - 1
+F64_MAX = sys.float_info.max
 F32_MAX = float.fromhex("0x1.fffffep127")
 POSITION_MAX_M = 2.0**20
 NAME_BYTES_MAX = 60  # the producer "sim/" + name has at most 64 bytes
@@ -240,8 +242,8 @@ def fault_of(key: Key, value: object) -> str | None:
     if kind in ("float", "position"):
         if isinstance(value, bool) or not isinstance(value, int | float):
             return f"expected a number, got {_shown(value)}"
-        if not math.isfinite(value):
-            return f"expected a finite number, got {value}"
+        if not _is_finite(value):
+            return f"expected a finite number, got {_number(value)}"
         return _range_fault(key, value)
     if kind == "str":
         return _word_fault(key, value)
@@ -252,7 +254,18 @@ def _range_fault(key: Key, value: int | float) -> str | None:
     low, high = key.minimum, key.maximum
     if (low is None or value >= low) and (high is None or value <= high):
         return None
-    return f"expected {_bound(low)} to {_bound(high)}, got {value}"
+    return f"expected {_bound(low)} to {_bound(high)}, got {_number(value)}"
+
+
+def _is_finite(value: int | float) -> bool:
+    """Whether a number is one that float64 can hold: TOML's integers have any size."""
+    return abs(value) <= F64_MAX
+
+
+def _number(value: int | float) -> str:
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)
 
 
 def _bound(value: float | None) -> str:
@@ -263,6 +276,8 @@ def _bound(value: float | None) -> str:
 def _word_fault(key: Key, value: object) -> str | None:
     if not isinstance(value, str):
         return f"expected a text, got {_shown(value)}"
+    if "\0" in value:
+        return "expected a text without the character U+0000"
     if value in key.later:
         return f'"{value}" comes in a later version; this one has {", ".join(key.choices)}'
     if key.choices and value not in key.choices:
@@ -283,9 +298,9 @@ def _array_fault(kind: str, value: object) -> str | None:
     for row in rows:
         good = good and isinstance(row, list) and len(row) == shape[1]
         for number in row if isinstance(row, list) else ():
-            good = good and isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+            good = good and isinstance(number, int | float) and not isinstance(number, bool) and _is_finite(number)
             if good and kind in ("points", "box") and abs(number) > POSITION_MAX_M:
-                return f"expected coordinates of at most 2^20 metres, got {number}"
+                return f"expected coordinates of at most 2^20 metres, got {_number(number)}"
     if not good:
         return f"expected {_ARRAYS[kind]}, got {_shown(value)}"
     if kind == "box" and isinstance(value, list) and not (value[0] <= value[2] and value[1] <= value[3]):
@@ -297,7 +312,10 @@ def _array_fault(kind: str, value: object) -> str | None:
 
 def _shown(value: object) -> str:
     names = {bool: "boolean", str: "text", int: "integer", float: "number", list: "array", dict: "table"}
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # integers of thousands of digits, arrays in arrays in arrays
+        text = "too large to show"
     return f"{names.get(type(value), type(value).__name__)} {text if len(text) <= 40 else text[:37] + '...'}"
 
 

@@ -6,12 +6,12 @@ Source: `docs/formats/coord-scenario.md`. No clock, no environment and no genera
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from coord.chronicle import Chronicle
+from coord.chronicle import Chronicle, Entry
 from coord.decisions import DecisionLedger
 from coord.frame import DecisionFrame
 from coord.health import CoordHealth
@@ -82,17 +82,27 @@ def simulate(
     site = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
     site = site.with_changes(seed=seed, planner=planner)
     with ExitStack() as stack:
-        return _Loop(site.setup, _Output(ledger, sync, stack)).run(ticks, should_stop, on_tick)
+        output = _Output(ledger, sync, stack)
+        try:
+            return _Loop(site.setup, output).run(ticks, should_stop, on_tick)
+        except BaseException:
+            output.discard_without_frame()
+            raise
 
 
 class _Output:
-    """Where events go. The folder is made when the first plan is there, so a refused input leaves nothing behind."""
+    """Where events go. The folder is made when the first plan is there, so a refused input leaves nothing behind.
+
+    Nor does a failure before the first frame: what was made by then is removed.
+    """
 
     def __init__(self, target: Ledger | str | Path | None, sync: Literal["fsync", "os"], stack: ExitStack) -> None:
         self._target = Path(target) if isinstance(target, str) else target
         self._sync = sync
         self._stack = stack
         self._writer: RunWriter | None = None
+        self._made: tuple[Ledger, Path, bool] | None = None  # the ledger made here, and whether its folder was there
+        self.frames = 0
         self.wanted = target is not None
         if self._target is None:
             return
@@ -111,9 +121,26 @@ class _Output:
             target = self._target
             assert target is not None
             if isinstance(target, Path):
-                target = self._stack.enter_context(stl.create_ledger(target, self._sync))
+                folder, was_there = target, target.exists()
+                target = self._stack.enter_context(stl.create_ledger(folder, self._sync))
+                self._made = (target, folder, was_there)
             self._writer = stl.RunWriter(target, setup)
         return self._writer
+
+    def write(self, setup: Setup, entry: Entry) -> None:
+        self.writer(setup).write(entry)
+        self.frames += 1
+
+    def discard_without_frame(self) -> None:
+        """After a failure: a run that never began leaves nothing."""
+        if self._made is None or self.frames:
+            return
+        from coord import stl
+
+        ledger, folder, was_there = self._made
+        with suppress(Exception):  # the failure is told, not what closing says to it
+            ledger.close()
+        stl.remove_run(folder, was_there)
 
 
 class _Loop:
@@ -149,7 +176,7 @@ class _Loop:
         plan = world.plan_tick()
         entry = self._chronicle.entry(world.tick, world.inputs, plan, with_inputs=self._output.wanted)
         if self._output.wanted:
-            self._output.writer(self._setup).write(entry)
+            self._output.write(self._setup, entry)
         world.assign(entry.rows)
         self._stats = self._stats.add(entry.frame)
         self._ready += plan.stats.ready

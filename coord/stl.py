@@ -7,6 +7,7 @@ for callers that only keep decisions: append, look up, decode, merge a replay, f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -117,10 +118,26 @@ def check_output(path: Path) -> None:
 
 
 def create_ledger(path: Path, sync: Sync) -> Ledger:
-    """A new ledger in the folder of a run."""
+    """A new ledger in the folder of a run. OutputError where another process has filled it in the meantime."""
     from storage import Ledger
 
-    return Ledger.open(path, mode="rw", sync=sync)
+    ledger = Ledger.open(path, mode="rw", sync=sync)
+    if ledger.head().size:
+        ledger.close()
+        raise OutputError(f"{path}: another run was written there in the meantime (hint: choose another -o)")
+    return ledger
+
+
+def remove_run(path: Path, was_there: bool) -> None:
+    """Remove a run without a frame that this process wrote, and its folder unless that was there before."""
+    with suppress(OSError):
+        for file in (path / "ledger").iterdir():
+            file.unlink()
+        (path / "ledger").rmdir()
+        for name in ("HEAD", "HEAD.tmp"):
+            (path / name).unlink(missing_ok=True)
+        if not was_there:
+            path.rmdir()
 
 
 def open_ledger(path: str | Path) -> Ledger:

@@ -39,6 +39,7 @@ CODES: Final[dict[str, int]] = {
     "droveway.exits.LimitProblem": LIMIT,
     "storage.errors.StorageFullError": LIMIT,
     "storage.errors.EventTooLargeError": LIMIT,
+    "storage.errors.LimitError": LIMIT,
     "storage.errors.LockedError": USAGE,
     "storage.errors.ReadOnlyError": USAGE,
     "storage.errors.StorageError": INPUT,

@@ -1,7 +1,8 @@
 """SIGINT and SIGTERM: the first asks the command to stop at a good place, the second stops it at once."""
 
+import os
 import signal
-import sys
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -35,5 +36,6 @@ class StopRequest:
         self.stopped = True
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, signal.SIG_DFL)
-        sys.stderr.write(f"{signal.Signals(number).name}: {self.doing}; once more to stop at once\n")
-        sys.stderr.flush()
+        text = f"{signal.Signals(number).name}: {self.doing}; once more to stop at once\n"
+        with suppress(OSError):  # not through sys.stderr, which the interrupted code may be in the middle of
+            os.write(2, text.encode())

@@ -5,6 +5,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -145,6 +146,11 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         silence_stdout()
         return exits.YES
+    except SystemExit as stop:
+        if not isinstance(stop.__context__, BrokenPipeError):
+            raise
+        silence_stdout()  # click turns it into an exit with 1, which would be an answer
+        return exits.YES
     except Exception as error:  # the one place where an unexpected error becomes words
         return _fail(arguments, error, exits.ending_of(error))
 
@@ -164,11 +170,29 @@ def _fail(arguments: Sequence[str], error: Exception, ending: exits.Ending) -> i
 def main() -> None:
     """Entry point of the installed command."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: each of its threads would cost memory, and none is used
+    _open_standard_streams()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as SIGINT: leave in order, with 130
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:
         silence_stdout()
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):
         sys.stderr.flush()
     sys.exit(code)
+
+
+def _open_standard_streams() -> None:
+    """Let a stream that was closed by the caller go nowhere.
+
+    Else the next file that is opened, one of the ledger's, would get its number, and messages would go into that file.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")

@@ -23,7 +23,7 @@ class Output:
 
     def result(self, record: Mapping[str, object], text: str) -> None:
         """One result: the record as a line of JSON with --json, else the text."""
-        self._write(json_line(record) if self.as_json else text)
+        self._write(json_line(record, sys.stdout.encoding) if self.as_json else text)
 
     def text(self, text: str) -> None:
         """A result that has one form only, such as a completion script."""
@@ -44,6 +44,9 @@ class Output:
     def _write(self, text: str) -> None:
         if self.closed:
             return
+        encoding = sys.stdout.encoding or "utf-8"
+        if not _fits(text, encoding):  # a path of other bytes, or a stream of few characters
+            text = text.encode(encoding, "backslashreplace").decode(encoding)
         try:
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
@@ -62,13 +65,25 @@ def silence_stdout() -> None:
     os.close(sink)
 
 
-def json_line(record: Mapping[str, object]) -> str:
+def json_line(record: Mapping[str, object], encoding: str | None = "utf-8") -> str:
     """One line of JSON: keys in the order given, bytes as hex, no NaN (null), whole numbers above 2^53 as strings.
+
+    Characters that the encoding of the stream lacks are escaped, as JSON allows.
 
     >>> json_line({"root": b"\\x01\\xff", "ratio": float("nan"), "tick": 2**60})
     '{"root": "01ff", "ratio": null, "tick": "1152921504606846976"}'
     """
-    return json.dumps(plain(record), ensure_ascii=False, allow_nan=False)
+    values = plain(record)
+    line = json.dumps(values, ensure_ascii=False, allow_nan=False)
+    return line if _fits(line, encoding or "utf-8") else json.dumps(values, ensure_ascii=True, allow_nan=False)
+
+
+def _fits(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ StorageError
 ├── LockedError           another writer has it open: .pid
 ├── ReadOnlyError         append to a ledger, or open for writing a directory, that can't be written
 ├── StorageFullError      no space left, quota or file size limit
+├── LimitError            the system gives no more open files or memory
 └── ClosedError           use after close, or in a process forked after open
 """
 
@@ -91,6 +92,10 @@ class ReadOnlyError(StorageError):
 
 class StorageFullError(StorageError):
     """No space left on the device, a quota or a file size limit reached. Nothing confirmed is lost."""
+
+
+class LimitError(StorageError):
+    """The system gives no more open files or memory to this process. Nothing is said about the ledger."""
 
 
 class ClosedError(StorageError):

@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from storage import hashing
+from storage import hashing, regular_file
 from storage.errors import IntegrityError, StorageError
 from storage.tree import Head
 
@@ -43,15 +43,13 @@ def read(path: Path) -> Head | None:
     Raises IntegrityError for a damaged one, StorageError for one that can't be read.
     """
     try:
-        data = path.read_bytes()
+        data = regular_file.read(path, HEAD_BYTES + 1)
     except FileNotFoundError:
         return None
-    except IsADirectoryError:
-        raise IntegrityError(
-            f"{path}: expected a file of {HEAD_BYTES} bytes, got a directory", file=str(path)
-        ) from None
     except OSError as error:
         raise StorageError(f"{path}: can't be read: {error.strerror}") from error
+    if len(data) > HEAD_BYTES:
+        raise IntegrityError(f"{path}: expected {HEAD_BYTES} bytes, got more", file=str(path))
     return unpack(data, str(path))
 
 

@@ -68,6 +68,7 @@ class Ledger:
 
     def __init__(self, path: Path, mode: Mode, sync: Sync, store: Store, opened: opening.Opened) -> None:
         self.path = path
+        self._head_path = layout.head_path(path.absolute())  # the current folder may change
         self.mode = mode
         self.manifest_status = opened.status
         self.problems = opened.problems
@@ -356,7 +357,7 @@ class Ledger:
         if durable and not self._sync:
             self._store.sync()  # the store first: HEAD names what must be there
         try:
-            head_file.write(layout.head_path(self.path), self._head, durable=durable)
+            head_file.write(self._head_path, self._head, durable=durable)
         except OSError as error:
             raise opening.mapped_os_error(error, layout.head_path(self.path)) from error
         self._written_head = self._head

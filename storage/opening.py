@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from storage import layout, state
 from storage.errors import (
     ForkError,
     IntegrityError,
+    LockedError,
     NotALedgerError,
     ReadOnlyError,
     RollbackError,
@@ -62,12 +64,15 @@ def has_store(run: Path) -> bool:
 
 def require_run(run: Path) -> None:
     """Raises NotALedgerError unless the path is a directory with a store, or with a HEAD that lost its store."""
-    if not run.exists():
-        raise NotALedgerError(f"{run}: no such directory")
-    if not run.is_dir():
-        raise NotALedgerError(f"{run}: expected a directory that holds a ledger, got a file")
-    if not has_store(run) and not layout.head_path(run).exists():
-        raise NotALedgerError(f"{run}: holds no ledger (expected {layout.store_path(run)} and HEAD)")
+    try:
+        if not run.exists():
+            raise NotALedgerError(f"{run}: no such directory")
+        if not run.is_dir():
+            raise NotALedgerError(f"{run}: expected a directory that holds a ledger, got a file")
+        if not has_store(run) and not layout.head_path(run).exists():
+            raise NotALedgerError(f"{run}: holds no ledger (expected {layout.store_path(run)} and HEAD)")
+    except OSError as error:
+        raise StorageError(f"{run}: can't be read: {error.strerror}: {error.filename}") from error
 
 
 def open_run(run: Path, *, writable: bool, expect: Head | None) -> tuple[Store, Opened]:
@@ -97,11 +102,34 @@ def _is_new(run: Path) -> bool:
 
 def _create(run: Path, expect: Head | None) -> tuple[Store, Opened]:
     _refuse_other_than(expect, None, Head(0, EMPTY_ROOT), run)
+    was_there = run.exists()
     try:
-        layout.store_path(run).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise mapped_os_error(error, run) from error
-    return _open_to_write(run, expect)
+        try:
+            layout.store_path(run).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise mapped_os_error(error, run) from error
+        return _open_to_write(run, expect)
+    except BaseException:
+        _remove_unfinished(run, was_there)
+        raise
+
+
+def _remove_unfinished(run: Path, was_there: bool) -> None:
+    """Leave nothing of a ledger whose making failed; one that another process makes, or has made, is not touched."""
+    from storage.writer_lock import WriterLock
+
+    store = layout.store_path(run)
+    with suppress(OSError, LockedError):
+        lock = WriterLock(store)
+        try:
+            if not layout.head_path(run).exists():
+                for file in store.iterdir():
+                    file.unlink()
+                store.rmdir()
+        finally:
+            lock.release()
+        if not was_there:
+            run.rmdir()
 
 
 def _open_to_write(run: Path, expect: Head | None) -> tuple[Store, Opened]:

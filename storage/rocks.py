@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +26,7 @@ from storage import _kernels
 from storage.errors import (
     ClosedError,
     IntegrityError,
+    LimitError,
     LockedError,
     ReadOnlyError,
     StorageError,
@@ -51,6 +54,8 @@ _KINDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
     (("No space left on device", "File too large", "Disk quota exceeded"), StorageFullError, "no space left"),
     (("Read-only file system", "Permission denied", "read only mode"), ReadOnlyError, "can't be written"),
 )
+_LIMITS = ("Too many open files", "Cannot allocate memory", "memory limit")
+_LIMIT_NUMBERS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _DAMAGED = ("Corruption", "No such file", "Input/output error", "mismatch")
 
 
@@ -91,8 +96,9 @@ def _family_options(family: str, cache: Cache, *, read_only: bool, paranoid: boo
 class RocksStore:
     """A RocksDB database with the ledger's four families."""
 
-    def __init__(self, path: Path, database: Rdict, snapshot: Snapshot | None = None) -> None:
+    def __init__(self, path: Path, folder: Path, database: Rdict, snapshot: Snapshot | None = None) -> None:
         self.path = path
+        self._folder = folder  # what the engine calls it
         self._snapshot = snapshot
         self._database = database
         self._families = {name: database.get_column_family(name) for name in FAMILIES}
@@ -116,9 +122,10 @@ class RocksStore:
         try:
             snapshot = Snapshot(path)
         except OSError as error:
-            raise mapped(error, path, "open") from error
+            raise _unreadable(error, path) from error
         try:
-            store = cls(path, _database(path, snapshot, paranoid=paranoid), snapshot)
+            database = _database(path, snapshot.folder, read_only=True, paranoid=paranoid)
+            store = cls(path, snapshot.folder, database, snapshot)
         except BaseException:
             snapshot.release()
             raise
@@ -133,7 +140,8 @@ class RocksStore:
         except OSError as error:
             raise mapped(error, path, "open") from error
         try:
-            store = cls(path, _database(path, None, paranoid=True))
+            folder = _nameable(path, lock)
+            store = cls(path, folder, _database(path, folder, read_only=False, paranoid=True))
         except BaseException:
             lock.release()
             raise
@@ -235,17 +243,35 @@ class RocksStore:
             _kernels.leak(held)
 
     def _mapped(self, error: Exception, doing: str) -> StorageError:
-        return mapped(error, self.path, doing, None if self._snapshot is None else self._snapshot.folder)
+        return mapped(error, self.path, doing, self._folder)
 
 
-def _database(path: Path, snapshot: Snapshot | None, *, paranoid: bool) -> Rdict:
+def _nameable(path: Path, lock: WriterLock) -> Path:
+    """The folder as the engine can name it, whatever the current folder becomes: absolute, and in UTF-8."""
+    folder = Path(os.path.abspath(path))
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        return lock.folder
+    return folder
+
+
+def _unreadable(error: OSError, path: Path) -> StorageError:
+    """Why the files of a database could not be opened to read them."""
+    text = f"{path}: can't be read: {error.strerror}: {error.filename}"
+    if error.errno in _LIMIT_NUMBERS:
+        return LimitError(f"{text} (hint: ulimit -n)")
+    if error.errno == errno.EIO:
+        return IntegrityError(text, file=str(error.filename))
+    return StorageError(text)
+
+
+def _database(path: Path, folder: Path, *, read_only: bool, paranoid: bool) -> Rdict:
     cache = Cache(CACHE_BYTES)
-    read_only = snapshot is not None
     families = {
         name: _family_options(name, cache, read_only=read_only, paranoid=paranoid) for name in (*FAMILIES, "default")
     }
     access = AccessType.read_only(False) if read_only else AccessType.read_write()
-    folder = path if snapshot is None else snapshot.folder
     try:
         return Rdict(str(folder), families["default"], families, access)
     except Exception as error:
@@ -264,6 +290,8 @@ def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None)
     for words, kind, what in _KINDS:
         if any(word in text for word in words):
             return kind(f"{path}: {what}, found in {doing}: {text}")
+    if any(word in text for word in _LIMITS):
+        return LimitError(f"{path}: {doing}: {text}")
     if doing == "open" or any(word in text for word in _DAMAGED):
         file = _FILE.search(text)
         return IntegrityError(f"{path}: damaged, found in {doing}: {text}", file=file.group(1) if file else None)

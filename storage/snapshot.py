@@ -10,15 +10,18 @@ that were opened while the manifest did not change have no hole.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
 from contextlib import suppress
 from pathlib import Path
 
-from storage.errors import StorageError
+from storage import regular_file
+from storage.errors import ReadOnlyError, StorageError, StorageFullError
 
 ATTEMPTS = 100
+CURRENT_BYTES_MAX = 64
 _MANIFEST = re.compile(r"MANIFEST-\d+")
 # A process that closes a descriptor of LOCK loses RocksDB's lock on it; the other two are nobody's evidence.
 LEFT_OUT = frozenset(("LOCK", "LOG", "rocksdict-config.json"))
@@ -52,7 +55,7 @@ class Snapshot:
         raise StorageError(f"{database}: the writer changed its files during each of {ATTEMPTS} attempts to read them")
 
     def _open(self, path: Path) -> int:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = regular_file.open_to_read(path)
         self._descriptors.append(descriptor)
         return descriptor
 
@@ -83,16 +86,18 @@ def _new_folder() -> Path:
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise StorageError(f"{folder}: reading a ledger needs a temporary folder: {error.strerror}") from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFullError(f"{folder.parent}: {error.strerror}") from error
+        raise ReadOnlyError(f"{folder.parent}: reading a ledger needs a temporary folder: {error.strerror}") from error
     return folder
 
 
 def _manifest(database: Path) -> tuple[str, bytes]:
     """Name and content of the manifest in use: it only grows."""
     try:
-        name = (database / "CURRENT").read_text().strip()
+        name = regular_file.read(database / "CURRENT", CURRENT_BYTES_MAX).decode().strip()
         if _MANIFEST.fullmatch(name) is None:
             return "", b""
-        return name, (database / name).read_bytes()
+        return name, regular_file.read(database / name)
     except (FileNotFoundError, UnicodeDecodeError):
         return "", b""

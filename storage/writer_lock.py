@@ -29,6 +29,11 @@ class WriterLock:
                 who = f"this process ({pid})"
             raise LockedError(f"{folder}: {who} holds the ledger for writing", pid) from None
 
+    @property
+    def folder(self) -> Path:
+        """The locked folder under a name in ASCII, good in this process until the lock is given up."""
+        return Path(f"/proc/self/fd/{self._descriptor}")
+
     def release(self) -> None:
         """Give the lock up; a second call does nothing. In a forked child the parent keeps it."""
         if self._descriptor >= 0:

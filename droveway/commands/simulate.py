@@ -1,6 +1,5 @@
 """`droveway simulate SITE.toml -o RUN`."""
 
-import shutil
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -43,7 +42,8 @@ def command(
 
     SIGINT and SIGTERM end the run after the tick at hand: the ledger is whole and verifies, the exit code is 130.
     """
-    require_new_folder(folder)
+    with writing(folder):
+        require_new_folder(folder)
     from coord.scenario import Scenario
     from coord.simulate import simulate
 
@@ -51,12 +51,11 @@ def command(
         scenario = Scenario.load(site)
     begun = 0
 
-    def on_tick(done: int, *_: object) -> None:
+    def on_tick(tick: int, *_: object) -> None:
         nonlocal begun
-        begun = done
-        progress.update(done, ticks)
+        begun = tick + 1
+        progress.update(begun, ticks)
 
-    was_there = folder.exists()
     with StopRequest("finishing the tick") as stop, Progress("ticks", quiet=out.quiet) as progress:
         try:
             with writing(folder):
@@ -64,9 +63,7 @@ def command(
                     scenario, ticks, seed, folder, planner=planner, sync=sync, should_stop=stop, on_tick=on_tick
                 )
         except Exception as error:
-            if begun == 0:
-                remove_output(folder, was_there)
-            else:
+            if begun:
                 out.note(f"{folder}: holds the run up to tick {begun - 1}; it verifies")
             told = _told(error, site, folder)
             if told is error:
@@ -99,19 +96,6 @@ def require_new_folder(folder: Path) -> None:
         raise UsageProblem(folder, "expected a new or empty folder, got a file", hint)
     elif not folder.parent.is_dir():
         raise UsageProblem(folder, f"expected the folder {folder.parent} to exist", f"mkdir -p {quoted(folder.parent)}")
-
-
-def remove_output(folder: Path, was_there: bool) -> None:
-    """Leave nothing of a run that never began: the folder is as it was before."""
-    if not folder.is_dir():
-        return
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink(missing_ok=True)
-    if not was_there:
-        folder.rmdir()
 
 
 def summary(run: Any, scenario: Any, folder: Path, seed: int | None, planner: str | None) -> dict[str, object]:

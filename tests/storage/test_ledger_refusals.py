@@ -403,7 +403,7 @@ def test_files_that_can_not_be_read_are_one_clear_error(run, fill, monkeypatch, 
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    monkeypatch.setattr("storage.regular_file.open_to_read", refuse)
     for open_it in (verify_ledger, Ledger.open):
         with pytest.raises(StorageError) as caught:
             open_it(run)
@@ -413,7 +413,7 @@ def test_files_that_can_not_be_read_are_one_clear_error(run, fill, monkeypatch, 
     (run / "HEAD").mkdir()
     with pytest.raises(IntegrityError) as caught:
         Ledger.open(run)
-    assert str(caught.value) == f"{run}/HEAD: expected a file of 48 bytes, got a directory"
+    assert str(caught.value) == f"{run}/HEAD: expected a regular file, got a folder, a pipe or a device"
     assert not verify_ledger(run).ok
 
 
