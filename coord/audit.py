@@ -24,6 +24,7 @@ from coord.plan import Plan, plan
 from coord.records import CONFIG_DTYPE, RING_DTYPE, ROW_DTYPE, PlanConfig
 from coord.report import Problem, Report, parse_checkpoint
 from coord.rings import Rings
+from coord.scenario_schema import U64_MAX
 from coord.setup import Setup, setup_from_map
 from coord.world import World
 from tensor.float_mode import plain_mode
@@ -83,9 +84,10 @@ def audit(
 def _scan(ledger: Ledger, report: Report, replan: bool, resimulate: bool, progress: Progress | None) -> None:
     from coord import stl
 
-    size = ledger.head().size
+    # A live writer may have appended since the ledger itself was checked: its new events are for the next audit.
+    size = min(ledger.head().size, report.size)
     auditor = _Auditor(report, replan, resimulate)
-    for rank, event in stl.read_events(ledger):
+    for rank, event in stl.read_events(ledger, size):
         if isinstance(event, str):
             auditor.skip(event, rank)
         else:
@@ -121,21 +123,18 @@ class _Auditor:
         """One event."""
         from coord import stl
 
-        if event.kind not in (stl.SCENARIO, stl.INPUTS, stl.FRAME):
-            if event.kind.startswith("coord.") and event.kind != stl.CHANGE:
-                self._problem(rank, "kind", "a known kind", event.kind)
-            return
         if rank == 0:
             self._producer, self._sequence = event.producer, event.sequence
             if event.kind == stl.SCENARIO:
                 self._begin(event)
                 return
-        if self._producer is not None:
-            self._same(rank, "producer", self._producer, event.producer)
-        if event.sequence != self._sequence:
-            self._same(rank, "sequence", self._sequence, event.sequence)
-            self._forget()
-        self._sequence = event.sequence + 1
+        ours = event.kind in (stl.SCENARIO, stl.INPUTS, stl.FRAME)
+        if ours or event.producer == self._producer:
+            self._in_sequence(rank, event)
+        if not ours:  # of other parts of a run, or of other producers: no decision depends on it
+            if event.kind.startswith("coord.") and event.kind != stl.CHANGE:
+                self._problem(rank, "kind", "a known kind", event.kind)
+            return
         self._same(rank, "schema", stl.SCHEMA, event.schema)
         self._same(rank, "wall_ns", None, event.wall_ns)
         if event.kind == stl.SCENARIO:
@@ -145,6 +144,15 @@ class _Auditor:
             self._pending.append((rank, event))
         else:
             self._frame(rank, event)
+
+    def _in_sequence(self, rank: int, event: Event) -> None:
+        """The run's producer numbers all its events, of whatever kind: a number left out is an event left out."""
+        if self._producer is not None:
+            self._same(rank, "producer", self._producer, event.producer)
+        if event.sequence != self._sequence:
+            self._same(rank, "sequence", self._sequence, event.sequence)
+            self._forget()
+        self._sequence = event.sequence + 1
 
     def skip(self, text: str, rank: int) -> None:
         """An event that can't be read: nothing is known until the next key."""
@@ -371,7 +379,7 @@ class _Auditor:
         self._prev_digest = blake3(stored).digest(16)
         self._frame_id += 1
         if len(stored) == DECISION_FRAME_BYTES:
-            self._frame_id = int(np.frombuffer(stored, FRAME_DTYPE)[0]["frame_id"]) + 1
+            self._frame_id = (int(np.frombuffer(stored, FRAME_DTYPE)[0]["frame_id"]) + 1) & U64_MAX
         self._tick_before = event.tick
 
     def _same(self, rank: int, where: str, expected: object, got: object) -> None:

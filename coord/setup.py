@@ -248,12 +248,14 @@ def _records(
 ) -> tuple[Records, Draw | None]:
     drawn = _get(value, f"{what}.draw", (dict, type(None)))
     draw = None if drawn is None else _draw(what, value)
-    records = given if draw is None else draw.records(seed, grid)
-    if records is None:
+    if given is None and draw is None:
         raise RunError(f"coord.scenario: {what}: they are not drawn, so they are needed from the first coord.inputs")
     count = _int(value, f"{what}.count")
-    if len(records) != count:
-        raise RunError(f"coord.scenario: {what}: expected {count} at the first tick, got {len(records)}")
+    for length in (draw and draw.count, None if given is None else len(given)):  # before any is drawn
+        if length is not None and length != count:
+            raise RunError(f"coord.scenario: {what}: expected {count} at the first tick, got {length}")
+    records = draw.records(seed, grid) if draw is not None else given
+    assert records is not None
     expected, got = _get(value, f"{what}.digest", bytes), records_digest(records)
     if got != expected:
         raise RunError(f"coord.scenario: {what}: expected digest {expected.hex()} at the first tick, got {got.hex()}")

@@ -34,6 +34,7 @@ Sync = Literal["fsync", "os"]
 
 SCENARIO, INPUTS, FRAME, CHANGE = "coord.scenario", "coord.inputs", "coord.frame", "coord.event"
 SCHEMA = 1
+UNREAD_IN_A_ROW_MAX = 1 << 16
 
 
 class FrameView(NamedTuple):
@@ -312,19 +313,22 @@ def coordination_stl(ledger: Ledger, producer: str = "coordination") -> Coordina
     return CoordinationStl(ledger, producer)
 
 
-def read_events(ledger: Ledger) -> Iterator[tuple[int, Event | str]]:
-    """Every rank with its event, or with the text of what is wrong where one can't be read."""
+def read_events(ledger: Ledger, size: int) -> Iterator[tuple[int, Event | str]]:
+    """Every rank below `size` with its event, or with the text of what is wrong where one can't be read.
+
+    Ends early where so many in a row can't be read that a size was claimed that never was.
+    """
     from storage import StorageError
 
-    size, rank = ledger.head().size, 0
-    while rank < size:
+    rank = unread = 0
+    while rank < size and unread < UNREAD_IN_A_ROW_MAX:
         try:
-            for at, event in ledger.scan(rank):
+            for at, event in ledger.scan(rank, size):
                 yield at, event
-                rank = at + 1
+                rank, unread = at + 1, 0
         except StorageError as error:
             yield rank, str(error)
-            rank += 1
+            rank, unread = rank + 1, unread + 1
 
 
 def ledger_problems(
@@ -357,11 +361,15 @@ def _shown(report: Report) -> str:
 
 
 def try_open(path: Path, report: Report) -> Ledger | None:
-    """The ledger read-only, or None with a problem in the report when it can't be opened."""
-    from storage import StorageError
+    """The ledger read-only, or None with a problem in the report when it can't be opened.
 
+    Where the report found no damage, the ledger must still hold what the report speaks of.
+    """
+    from storage import Head, Ledger, StorageError
+
+    seen = Head(report.size, report.root) if report.ok and report.root is not None else None
     try:
-        return open_ledger(path)
+        return Ledger.open(path, mode="r", expect=seen)
     except StorageError as error:
         report.add_problem(Problem(None, "ledger", "a ledger that opens", "damage", str(error)))
         return None

@@ -146,10 +146,10 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         silence_stdout()
         return exits.YES
-    except SystemExit as stop:
-        if not isinstance(stop.__context__, BrokenPipeError):
+    except SystemExit:
+        if COMPLETION_VARIABLE in os.environ:
             raise
-        silence_stdout()  # click turns it into an exit with 1, which would be an answer
+        silence_stdout()  # click turns a broken pipe into an exit with 1, which would be an answer
         return exits.YES
     except Exception as error:  # the one place where an unexpected error becomes words
         return _fail(arguments, error, exits.ending_of(error))
@@ -193,6 +193,6 @@ def _open_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free, which is this one
     if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115

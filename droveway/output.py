@@ -23,7 +23,7 @@ class Output:
 
     def result(self, record: Mapping[str, object], text: str) -> None:
         """One result: the record as a line of JSON with --json, else the text."""
-        self._write(json_line(record, sys.stdout.encoding) if self.as_json else text)
+        self._write(json_line(record, sys.stdout.encoding) if self.as_json else _harmless(text))
 
     def text(self, text: str) -> None:
         """A result that has one form only, such as a completion script."""
@@ -32,13 +32,13 @@ class Output:
     def note(self, text: str) -> None:
         """Something worth knowing that is not the result: stderr, silenced by --quiet."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(_harmless(text), file=sys.stderr, flush=True)
 
     def error(self, message: str, hint: str = "") -> None:
         """`error: …` and, where there is a way out, `hint: …`; stderr, never silenced."""
-        print(f"error: {message}", file=sys.stderr)
+        print(f"error: {_harmless(message)}", file=sys.stderr)
         if hint:
-            print(f"hint: {hint}", file=sys.stderr)
+            print(f"hint: {_harmless(hint)}", file=sys.stderr)
         sys.stderr.flush()
 
     def _write(self, text: str) -> None:
@@ -76,6 +76,18 @@ def json_line(record: Mapping[str, object], encoding: str | None = "utf-8") -> s
     values = plain(record)
     line = json.dumps(values, ensure_ascii=False, allow_nan=False)
     return line if _fits(line, encoding or "utf-8") else json.dumps(values, ensure_ascii=True, allow_nan=False)
+
+
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def _harmless(text: str) -> str:
+    """Names from files and ledgers can't steer the terminal.
+
+    >>> _harmless("\x1b[2Jtwo\\nlines")
+    '\\\\x1b[2Jtwo\\nlines'
+    """
+    return text.translate(_CONTROLS)
 
 
 def _fits(text: str, encoding: str) -> bool:

@@ -306,7 +306,7 @@ class Ledger:
         held, first = 0, start
         try:
             for key, value in self._store.scan("log", layout.log_key(start), layout.log_key(stop)):
-                if key != layout.log_key(first + len(values)):
+                if key != layout.log_key(first + len(values)) or len(value) > state.VALUE_BYTES_MAX:
                     break
                 values.append(value)
                 held += len(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -106,6 +105,8 @@ class RocksStore:
         self._lock: WriterLock | None = None
         self._closed = False
         self._failed = False
+        # Opened to read: families that no ledger has, and the engine's own where it holds a key. Nobody reads them.
+        self.strangers: list[str] = []
         self._sync_options = WriteOptions()
         self._sync_options.sync = True
         self._plain_options = WriteOptions()
@@ -126,6 +127,8 @@ class RocksStore:
         try:
             database = _database(path, snapshot.folder, read_only=True, paranoid=paranoid)
             store = cls(path, snapshot.folder, database, snapshot)
+            if paranoid:
+                store.strangers = store._find_strangers()
         except BaseException:
             snapshot.release()
             raise
@@ -179,6 +182,15 @@ class RocksStore:
             iterator.status()
         except Exception as error:
             raise self._mapped(error, family) from error
+
+    def _find_strangers(self) -> list[str]:
+        try:
+            found = [name for name in Rdict.list_cf(str(self._folder)) if name not in (*FAMILIES, "default")]
+            iterator = self._database.iter()
+            iterator.seek_to_first()
+        except Exception as error:
+            raise self._mapped(error, "open") from error
+        return found + ["default"] * iterator.valid()
 
     def last_key(self, family: str) -> bytes | None:
         try:
@@ -248,7 +260,7 @@ class RocksStore:
 
 def _nameable(path: Path, lock: WriterLock) -> Path:
     """The folder as the engine can name it, whatever the current folder becomes: absolute, and in UTF-8."""
-    folder = Path(os.path.abspath(path))
+    folder = path.absolute()
     try:
         str(folder).encode()
     except UnicodeEncodeError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from storage import hashing, layout, tree
 from storage.errors import IntegrityError, NotALedgerError
+from storage.event import EVENT_BYTES_MAX
 from storage.store import Entry, Store
 from storage.tree import HASH_BYTES, Head
 
@@ -49,6 +50,7 @@ class TreeState:
         return TreeState(self.size + len(leaves) // HASH_BYTES, frontier, tuple(tiles)), entries
 
 
+VALUE_BYTES_MAX = 32 + EVENT_BYTES_MAX
 EMPTY = TreeState(0, b"", ())
 
 
@@ -163,6 +165,8 @@ def check_event(rank: int, value: bytes | None, hashed: bytes | None, leaf: byte
         return "is missing"
     if len(value) <= 32:
         return f"has {len(value)} bytes, an id and an event have more than 32"
+    if len(value) > VALUE_BYTES_MAX:
+        return f"has {len(value)} bytes, an id and an event have at most {VALUE_BYTES_MAX}"
     stored = value[:32]
     hashed = hashed or hashing.event_id(value[32:])
     if stored != hashed:

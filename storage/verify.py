@@ -17,6 +17,7 @@ from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
 
 BATCH_BYTES = 1 << 20
 PROBLEMS_MAX = 10_000
+LOST_IN_A_ROW_MAX = 1 << 16  # above it a claimed size is no size: nobody waits for 2^60 missing events
 CHECKPOINT_PREFIX = b"checkpoint/"
 
 Progress = Callable[[int, int], None]
@@ -100,7 +101,10 @@ def _open(run: Path, report: LedgerReport) -> Store | None:
     from storage.rocks import RocksStore
 
     try:
-        return RocksStore.open(layout.store_path(run), read_only=True)
+        store = RocksStore.open(layout.store_path(run), read_only=True)
+        for where in store.strangers:
+            report.add(None, where, f"the families {', '.join(layout.FAMILIES)}", "another with content")
+        return store
     except IntegrityError as error:
         report.add(None, error.file or "ledger", "a database that opens", "damage", str(error))
     try:
@@ -168,7 +172,7 @@ class _Verifier:
 
     def _values(self) -> Iterator[tuple[int, bytes | None]]:
         """Every rank below the size with its value, None where it is missing or unreadable (a problem by then)."""
-        rank, size = 0, self.report.size
+        rank, size, unread = 0, self.report.size, 0
         while rank < min(size, max(self.log_size, 1)):
             try:
                 for key, value in self.store.scan("log", layout.log_key(rank) if rank else b""):
@@ -176,23 +180,36 @@ class _Verifier:
                     if found is None or found >= size:
                         self.report.add(None, f"log/{key.hex()}", f"ranks below {size}", "another key")
                         continue
+                    if found - rank > LOST_IN_A_ROW_MAX:
+                        self._end_early(rank, f"ranks {rank}..{found - 1} are missing; what follows was not checked")
+                        return
                     while rank < found:
                         yield rank, self._lost(rank)
                         rank += 1
-                    yield rank, value
-                    rank += 1
+                    yield rank, self._of_a_size(rank, value)
+                    rank, unread = rank + 1, 0
                 break
             except IntegrityError:
+                if unread == LOST_IN_A_ROW_MAX:
+                    self._end_early(rank, f"rank {rank} and many before it can't be read; the rest was not checked")
+                    return
                 yield rank, self._lost(rank)
-                rank += 1
+                rank, unread = rank + 1, unread + 1
         if rank < size:
-            self.report.add(
-                rank,
-                f"log/{layout.log_key(rank).hex()}",
-                f"{size} events",
-                f"{rank}",
-                f"ranks {rank}..{size - 1} are missing: the head names {size} events, the log ends after {rank}",
-            )
+            text = f"ranks {rank}..{size - 1} are missing: the head names {size} events, the log ends after {rank}"
+            self._end_early(rank, text)
+
+    def _of_a_size(self, rank: int, value: bytes) -> bytes | None:
+        """The value; None, and a problem, for one that no event fills: nothing is copied or hashed then."""
+        if len(value) <= state.VALUE_BYTES_MAX:
+            return value
+        where = f"log/{layout.log_key(rank).hex()}"
+        self.report.add(rank, where, f"at most {state.VALUE_BYTES_MAX} bytes", f"{len(value)}")
+        return None
+
+    def _end_early(self, rank: int, text: str) -> None:
+        where = f"log/{layout.log_key(rank).hex()}"
+        self.report.add(rank, where, f"{self.report.size} events", f"{rank}", text)
 
     def _lost(self, rank: int) -> bytes | None:
         """Read one rank alone: its value after all, or None and a problem."""
@@ -355,16 +372,23 @@ class _Verifier:
                     self._check_cursor(name, value)
                     found.add(name)
                 elif key not in (layout.FORMAT_KEY, layout.HEAD_KEY) and not key.startswith(CHECKPOINT_PREFIX):
-                    self.report.add(None, f"meta/{name}", "format, head, cursors and checkpoints", "another key")
+                    self.report.add(
+                        None, f"meta/{_printable(name)}", "format, head, cursors and checkpoints", "another key"
+                    )
         except IntegrityError as error:
             self.report.add(None, error.file or "meta", "bytes that can be read", "damage", str(error))
             return
         for producer in self.cursors:
             if f"cursor/{producer}" not in found:
-                self.report.add(None, f"meta/cursor/{producer}", "a cursor", "nothing")
+                self.report.add(None, f"meta/cursor/{_printable(producer)}", "a cursor", "nothing")
 
     def _check_cursor(self, name: str, value: bytes) -> None:
         cursor = self.cursors.get(name.removeprefix("cursor/"))
         expected = b"" if cursor is None else layout.pack_cursor(*cursor)
         if value != expected:
-            self.report.add(None, f"meta/{name}", expected.hex() or "no cursor", value.hex())
+            self.report.add(None, f"meta/{_printable(name)}", expected.hex() or "no cursor", value[:64].hex())
+
+
+def _printable(name: str) -> str:
+    """A stored name as it may go to a terminal: no line end, no escape sequence, not without end."""
+    return name[:200] if name.isprintable() else name[:200].encode("unicode_escape").decode()

@@ -459,3 +459,74 @@ def test_no_scenario_event_makes_the_audit_fail(
     assert report.size == 5
     kept_by_nobody = name in ("tick_ns", "origin", "toml") or (inner is value.get("motion"))
     assert not report.ok or kept_by_nobody or before == inner[name]
+
+
+def _numbered(events: list[Event]) -> list[Event]:
+    """The events with the sequence numbers and parents that the run's producer would give them now."""
+    out: list[Event] = []
+    sequence, parents = 0, []
+    for event in events:
+        if event.kind == "coord.frame":
+            event = dataclasses.replace(event, parents=tuple(sorted(parents)))
+        event = dataclasses.replace(event, sequence=sequence)
+        parents = [*parents, event.id] if event.kind == "coord.inputs" else []
+        out.append(event)
+        sequence += 1
+    return out
+
+
+@pytest.mark.parametrize("kind", ["demo.search", "coord.event"])
+def test_events_of_other_kinds_by_the_run_itself_are_no_gap_and_hide_none(run: Path, tmp_path: Path, kind: str) -> None:
+    events = _events(run)
+    guest = dataclasses.replace(events[0], kind=kind, effect=b"x", tick=1)
+    events = _numbered([*events[:5], guest, *events[5:9], guest, *events[9:], guest])
+    assert audit(_write(tmp_path / "all", events), resimulate=True).ok
+    report = audit(_write(tmp_path / "gap", events[:5] + events[6:]))
+    assert [problem.text for problem in report.problems] == ["rank 5: sequence: expected 5, got 6"]
+
+
+def test_events_of_other_producers_are_left_alone(run: Path, tmp_path: Path) -> None:
+    events = _events(run)
+    guest = dataclasses.replace(events[0], producer="witness", kind="note.text", effect=b"x", sequence=70)
+    assert audit(_write(tmp_path / "run", [*events[:5], guest, *events[5:]]), resimulate=True).ok
+
+
+def test_an_audit_beside_a_live_writer_speaks_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from coord import stl
+
+    real = stl.ledger_problems
+    with Ledger.open(tmp_path / "run", sync="os") as ledger:
+        more = _events_of_a_run(tmp_path / "source")
+        ledger.append_many(more[:11])
+
+        def then_more(*arguments: object) -> object:
+            yield from real(*arguments)  # type: ignore[arg-type]
+            ledger.append_many(more[11:])
+
+        monkeypatch.setattr(stl, "ledger_problems", then_more)
+        report = audit(tmp_path / "run")
+    assert report.ok and (report.size, report.frames) == (11, 5)
+
+
+def _events_of_a_run(path: Path) -> list[Event]:
+    simulate(Scenario.loads(FLEET), TICKS, ledger=path, sync="os")
+    return _events(path)
+
+
+def test_a_frame_with_the_last_number_is_found_and_the_audit_goes_on(run: Path, tmp_path: Path) -> None:
+    events = _events(run)
+    frame, rows = decode_frame_event(events[2].effect)
+    effect = dataclasses.replace(frame, frame_id=2**64 - 1).encode() + rows.tobytes()
+    events[2] = dataclasses.replace(events[2], effect=effect)
+    report = audit(_write(tmp_path / "run", events))
+    assert report.frames == TICKS and report.first_divergence is not None
+    assert report.first_divergence[3:] == (None, "frame.frame_id", 0, 2**64 - 1)
+
+
+def test_a_fleet_that_the_scenario_claims_is_not_drawn_before_its_size_is_compared(run: Path, tmp_path: Path) -> None:
+    events = _events(run)
+    value = storage.canonical.unpack(events[0].effect)
+    value["agents"]["draw"]["count"] = 2**24
+    events[0] = dataclasses.replace(events[0], effect=storage.canonical.pack(value))
+    (problem,) = audit(_write(tmp_path / "run", events)).problems
+    assert problem.text == "coord.scenario: agents: expected 9 at the first tick, got 16777216"

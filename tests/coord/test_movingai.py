@@ -178,3 +178,26 @@ def test_published_maps_have_as_many_free_cells_as_free_glyphs(data: Callable[[s
     body = content.split(b"map\n", 1)[1]
     free = sum(body.count(glyph) for glyph in (b".", b"G", b"S"))
     assert int((~parse_map(content, name).blocked).sum()) == free
+
+
+def test_a_file_that_cannot_be_written_whole_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    (tmp_path / "a.map").write_bytes(b"type octile\nheight 1\nwidth 3\nmap\n...\n")
+    real = Path.open
+
+    class Full(io.FileIO):
+        def write(self, data: object, /) -> int:
+            super().write(b"half")
+            raise OSError(28, "No space left on device")
+
+    def opened(self: Path, mode: str = "r", **options: object) -> object:
+        return Full(self, mode) if "x" in mode and self.name == "out.toml" else real(self, mode, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", opened)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(OutputError, match=r"out\.toml: cannot be written: No space left on device"):
+        import_map(tmp_path / "a.map", tmp_path / "out" / "out.toml", agents=1, zones=1)
+    assert list((tmp_path / "out").iterdir()) == []

@@ -354,3 +354,44 @@ def test_the_example_of_the_page_is_a_scenario() -> None:
 def test_float32_fields_hold_the_rounded_value_of_the_text() -> None:
     agent = _site(HEAD + "[[agent]]\nid = 1\nx = 0.1\ny = 0.0\n").setup.agents
     assert agent["x"].tobytes() == struct.pack("<f", 0.1)
+
+
+HUGE = "0x" + "f" * 6000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + f"seed = {HUGE}\n", "seed: expected 0 to 18446744073709551615, got an integer of 24000 bits"),
+        (HEAD + f"seed = {'9' * 5000}\n", "expected numbers of at most 4300 digits, got a longer one"),
+        (HEAD + f"[agents]\nrandom = 1\nspeed = 1{'0' * 400}\n", "[agents] speed: expected a finite number, "
+         "got an integer of 1329 bits"),
+        (HEAD + f"origin = [{HUGE}, 0, 0]\n", "origin: expected 3 numbers, got array too large to show"),
+        (HEAD + f"[zones]\nrandom = 1\nbox = [0, 0, 1, {HUGE}]\n", "[zones] box: expected 4 numbers [x0, y0, x1, y1], "
+         "got array too large to show"),
+        (HEAD + "x = " + "[" * 5000 + "]" * 5000, "expected a few levels of nesting, got hundreds"),
+        (HEAD + "x = " + "{a = " * 5000 + "1" + "}" * 5000, "expected a few levels of nesting, got hundreds"),
+        (HEAD + '[map]\nfile = "a\\u0000b"\n', "[map] file: expected a text without the character U+0000"),
+    ],
+)  # fmt: skip
+def test_no_number_nesting_or_character_of_toml_is_too_much(text: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        _site(text)
+    assert str(caught.value) == f"SITE.toml: {message}"
+
+
+@pytest.mark.parametrize("name", ["SITE.toml", "m.map"])
+def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path, name: str) -> None:
+    (tmp_path / "SITE.toml").write_text(HEAD + '[map]\nfile = "m.map"\n')
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(ScenarioError, match="expected at most 67108864 bytes"):
+        Scenario.load(tmp_path / "SITE.toml")
+
+
+@pytest.mark.parametrize("header", ["{'descr': ('''", "{{{", "(" * 3000, "{'descr': '<f4', 'shape': (1L,)}", "\0"])
+def test_a_header_that_numpy_cannot_parse_is_no_npy_file(tmp_path: Path, header: str) -> None:
+    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+    (tmp_path / "agents.npy").write_bytes(data)
+    with pytest.raises(ScenarioError, match=r"\[agents\] file agents.npy: is not a .npy file: "):
+        _site(HEAD + '[agents]\nfile = "agents.npy"\n', tmp_path)

@@ -1,0 +1,147 @@
+"""Unlucky surroundings: closed streams, other encodings, signals, limits of the system, two runs for one folder."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DROVEWAY = [sys.executable, "-m", "droveway"]
+
+
+def _ran(command: list[object], **options: Any) -> subprocess.CompletedProcess[Any]:
+    return subprocess.run(command, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory: pytest.TempPathFactory, yard: Path) -> Path:
+    run = tmp_path_factory.mktemp("surroundings") / "run"
+    _ran([*DROVEWAY, "simulate", yard, "-o", run, "--ticks", "3", "--sync", "os"]).check_returncode()
+    return run
+
+
+def _verifies(run: Path) -> bool:
+    return _ran([*DROVEWAY, "verify", run], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_run_is_whole_whichever_streams_the_caller_closed(closed: str, tmp_path: Path, yard: Path) -> None:
+    script = f'"$1" -m droveway simulate "$2" -o run --ticks 3 --sync os {closed}'
+    done = _ran(["sh", "-c", script, "sh", sys.executable, yard], cwd=tmp_path)
+    assert done.returncode == 0
+    assert _verifies(tmp_path / "run")
+
+
+def test_a_full_stdout_is_a_limit_and_no_traceback(small_run: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = _ran([*DROVEWAY, "verify", small_run], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 4
+    assert done.stderr == "error: no space left on device\nhint: free some space, or write elsewhere\n"
+
+
+def test_help_into_a_closed_pipe_is_no_answer(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = _ran([*DROVEWAY, "--help"], stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_path_of_other_bytes_is_written_read_and_told_as_valid_json(tmp_path: Path, yard: Path) -> None:
+    run = os.fsencode(tmp_path) + b"/run\xff"
+    for command in ([b"simulate", os.fsencode(yard), b"-o", run, b"--ticks", b"3"], [b"verify", run], [b"info", run]):
+        done = _ran([*DROVEWAY, *command, b"--json"], capture_output=True)
+        assert done.returncode == 0, done.stderr
+        (record,) = [json.loads(line) for line in done.stdout.decode("utf-8").splitlines()]
+        assert os.fsencode(record.get("run") or record["path"]) == run
+
+
+@pytest.mark.parametrize("command", [["explain", "--tick", "1", "--agent", "0"], ["info"]])
+def test_a_stream_of_few_characters_gets_escapes(command: list[str], small_run: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = _ran([*DROVEWAY, command[0], small_run, *command[1:]], capture_output=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+
+
+def test_a_reader_without_a_place_for_its_links_says_so_and_speaks_of_no_damage(small_run: Path) -> None:
+    environment = {**os.environ, "TMPDIR": "/nowhere"}
+    done = _ran([*DROVEWAY, "verify", small_run], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"error: {small_run}: /nowhere: a reader keeps links to the ledger's files in a folder there, but can't make "
+        "one: No such file or directory (hint: TMPDIR names another place)\n"
+    )
+
+
+def test_too_few_open_files_are_a_limit_and_no_damage(small_run: Path) -> None:
+    done = _ran(
+        [*DROVEWAY, "verify", small_run], capture_output=True, text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10)),
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith(f"error: {small_run}/ledger: can't be read: Too many open files: ")
+    assert done.stderr.endswith("(hint: ulimit -n)\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_either_signal_ends_any_command_in_order(number: signal.Signals) -> None:
+    program = (
+        "import time, droveway.main as m\n"
+        "def wait(**_):\n    print('up', flush=True)\n    time.sleep(60)\n"
+        "m.droveway.main = wait\nm.main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(number)
+    assert process.communicate() == ("", "error: interrupted\n")
+    assert process.returncode == 130
+
+
+def test_a_second_run_into_the_same_folder_neither_joins_nor_removes_the_first(
+    tmp_path: Path, yard: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from coord import Scenario, stl
+    from coord.errors import OutputError
+    from coord.simulate import simulate
+    from storage import LockedError
+
+    run = tmp_path / "run"
+    first = subprocess.Popen([*DROVEWAY, "simulate", yard, "-o", run, "--ticks", "100000", "--sync", "os"])
+    while not (run / "HEAD").exists():
+        time.sleep(0.01)
+    monkeypatch.setattr(stl, "check_output", lambda _: None)  # as if it had looked before the first one began
+    with pytest.raises(LockedError, match=f"process {first.pid} holds the ledger for writing"):
+        simulate(Scenario.load(yard), 3, ledger=run)
+    first.send_signal(signal.SIGINT)
+    assert first.wait() == 130
+    with pytest.raises(OutputError, match="another run was written there in the meantime"):
+        simulate(Scenario.load(yard), 3, ledger=run)
+    assert _verifies(run)
+
+
+def test_a_failure_before_the_first_frame_leaves_nothing(
+    tmp_path: Path, yard: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[..., object]
+) -> None:
+    from coord import stl
+    from storage import StorageFullError
+
+    def full(*_: object) -> None:
+        raise StorageFullError("full")
+
+    monkeypatch.setattr(stl.RunWriter, "write", full)
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        told = ask("simulate", yard, "-o", tmp_path / name)
+        assert told.code == 4  # type: ignore[attr-defined]
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
