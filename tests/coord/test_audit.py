@@ -464,14 +464,11 @@ def test_no_scenario_event_makes_the_audit_fail(
 def _numbered(events: list[Event]) -> list[Event]:
     """The events with the sequence numbers and parents that the run's producer would give them now."""
     out: list[Event] = []
-    sequence, parents = 0, []
-    for event in events:
-        if event.kind == "coord.frame":
-            event = dataclasses.replace(event, parents=tuple(sorted(parents)))
-        event = dataclasses.replace(event, sequence=sequence)
-        parents = [*parents, event.id] if event.kind == "coord.inputs" else []
-        out.append(event)
-        sequence += 1
+    parents: list[bytes] = []
+    for sequence, event in enumerate(events):
+        known = event.parents if event.kind != "coord.frame" else tuple(sorted(parents))
+        out.append(dataclasses.replace(event, sequence=sequence, parents=known))
+        parents = [*parents, out[-1].id] if event.kind == "coord.inputs" else []
     return out
 
 

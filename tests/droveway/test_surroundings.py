@@ -76,8 +76,7 @@ def test_a_reader_without_a_place_for_its_links_says_so_and_speaks_of_no_damage(
     done = _ran([*DROVEWAY, "verify", small_run], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"error: {small_run}: /nowhere: a reader keeps links to the ledger's files in a folder there, but can't make "
-        "one: No such file or directory (hint: TMPDIR names another place)\n"
+        f"error: {small_run}: /nowhere: reading a ledger needs a temporary folder: No such file or directory\n"
     )
 
 
