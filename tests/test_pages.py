@@ -45,3 +45,20 @@ def test_files_that_pages_name_are_there(word: str) -> None:
     for page in ["README.md", "CONTRIBUTING.md", *PAGES]:
         for name in re.findall(rf"`({word}[\w./-]*\.(?:py|cpp|hpp|sh|toml|jsonl|map))`", (ROOT / page).read_text()):
             assert "NAME" in name or (ROOT / name).exists(), f"{page} names {name}"
+
+
+def test_the_code_points_at_pages_that_are_there() -> None:
+    files = [
+        path for name in ("tensor", "storage", "coord", "droveway", "benchmarks") for path in (ROOT / name).rglob("*")
+    ]
+    named = {
+        (path.relative_to(ROOT).as_posix(), page)
+        for path in files
+        if path.suffix in {".py", ".cpp", ".hpp"}
+        for page in re.findall(r"[\w./-]+\.md\b", path.read_text())
+    }
+    assert len(named) > 20
+    gone = {
+        pair for pair in named if not (ROOT / pair[1]).exists() and not (ROOT / "docs" / "formats" / pair[1]).exists()
+    }
+    assert gone == set()

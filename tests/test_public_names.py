@@ -25,6 +25,7 @@ PROMISED = {
     "coord": (
         # the journeys: simulate, audit, plan
         "AgentState DecisionFrame GaussianKernel Obstacle PlanConfig Scenario WorkZone audit build_info plan simulate "
+        "Grid Rings explain import_map import_scen open_run "
         # geometry, field, agents
         "COORD_CELL_KEY_BYTES COORD_CELL_NEIGHBOR_COUNT COORD_UNREACHABLE_TRAVEL_TIME DECISION_FRAME_BYTES "
         "AgentMode AgentReadiness agent_can_travel agent_memory_remaining_ticks agent_memory_valid agent_readiness "
@@ -45,6 +46,8 @@ PROMISED = {
     ),
     "coord.stl": "coordination_stl open_run",
     "droveway": "__version__",
+    "droveway.run_tracks": "Tracks draw_tracks read_tracks",
+    "droveway.run_difference": "Comparison compare",
 }
 METHODS = {
     ("storage", "Ledger"): "append append_many at close cursor get head open scan",
