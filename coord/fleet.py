@@ -198,7 +198,7 @@ def _check_agents(
 ) -> None:  # fmt: skip
     blocked = grid.blocked.reshape(-1)[index]
     off = (agents["x"] != centre[:, 0]) | (agents["y"] != centre[:, 1]) | (agents["z"] != 0)
-    for row in np.flatnonzero(~inside | blocked | off):
+    for row in np.flatnonzero(~inside | blocked | off).tolist():
         place = f"({agents['x'][row]}, {agents['y'][row]}, {agents['z'][row]})"
         where = f"agent {ids[row]}"
         if not inside[row]:
@@ -217,7 +217,7 @@ def _check_zones(
 ) -> None:  # fmt: skip
     dx, dy = zones["x"] - centre[:, 0], zones["y"] - centre[:, 1]
     far = (dx * dx + dy * dy) + zones["z"] * zones["z"] > zones["radius"] * zones["radius"]
-    for row in np.flatnonzero(inside & far):
+    for row in np.flatnonzero(inside & far).tolist():
         x, y = centre[row]
         raise ScenarioError(
             file, f"zone {ids[row]}",
