@@ -200,7 +200,7 @@ def _check_agents(
     off = (agents["x"] != centre[:, 0]) | (agents["y"] != centre[:, 1]) | (agents["z"] != 0)
     for row in np.flatnonzero(~inside | blocked | off).tolist():
         place = f"({agents['x'][row]}, {agents['y'][row]}, {agents['z'][row]})"
-        where = f"agent {ids[row]}"
+        where = f"agent {ids[int(row)]}"
         if not inside[row]:
             raise ScenarioError(file, where, f"{place} lies outside the map")
         south, column = divmod(int(index[row]), grid.width)
@@ -220,7 +220,7 @@ def _check_zones(
     for row in np.flatnonzero(inside & far).tolist():
         x, y = centre[row]
         raise ScenarioError(
-            file, f"zone {ids[row]}",
+            file, f"zone {ids[int(row)]}",
             f"cannot be served from the centre ({x}, {y}, 0.0) of its cell: expected a radius that reaches it, got "
             f"{zones['radius'][row]}",
         )  # fmt: skip

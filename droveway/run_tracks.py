@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tracks:
-    """Planned ticks `first` to `last`: counters of the frames, position of each agent at each, services by zone."""
+    """Planned ticks `first` to `last`: counters of the frames, the agents' ways, services by zone.
+
+    The ledger holds the state at the start of each planned tick: what happened since the start of the last one is not
+    in it. `points` has the places at each planned tick and, on a grid, those that lie between two of them.
+    """
 
     first: int | None = None
     last: int | None = None
@@ -22,14 +26,14 @@ class Tracks:
     conflicts: int = 0
     health_worst: int = 0
     agents: list[int] = field(default_factory=list)
-    points: list[Any] = field(default_factory=list)  # one f32[agents, 2] a planned tick, metres
+    points: list[Any] = field(default_factory=list)  # f32[agents, 2] each, metres, in the order of time
     zones: Any = None  # records of the last planned tick
     served: Any = None  # i64[zones]
     steps_m: float = 0.0  # the way of all agents together, metres
 
     @property
     def services(self) -> int:
-        """Services completed between the ticks."""
+        """Services completed from the start of the first tick to the start of the last."""
         return 0 if self.served is None else int(self.served.sum())
 
 
@@ -37,8 +41,13 @@ def read_tracks(reader: "RunReader", start: int | None, stop: int | None, *, kee
     """Walk the planned ticks from `start` to `stop`, both included, in one pass."""
     import numpy as np
 
+    from droveway.grid_ways import GridWays
+
     tracks = Tracks()
+    grid = reader.scenario.grid
+    ways = None if grid is None else GridWays(grid)
     before: Any = None
+    goal: Any = None
     served_before: Any = None
     for view in reader.frames():
         tick = view.frame.tick
@@ -52,10 +61,14 @@ def read_tracks(reader: "RunReader", start: int | None, stop: int | None, *, kee
             tracks.first = tick
             tracks.served = np.zeros(len(zones), np.int64)
         elif len(place) == len(before):
-            tracks.steps_m += float(np.hypot(*(place - before).T.astype(np.float64)).sum())
+            between, gone = _between(ways, before, place, goal)
+            tracks.steps_m += gone
+            if keep_points:
+                tracks.points += between
         if served_before is not None and len(served_before) == len(zones):
             tracks.served += served_before != zones["last_served_tick"]
         before, served_before = place, zones["last_served_tick"].copy()
+        goal = _goals(view.rows, agents, zones)
         tracks.last = tick
         tracks.frames += 1
         tracks.assigned += view.frame.assigned
@@ -67,6 +80,29 @@ def read_tracks(reader: "RunReader", start: int | None, stop: int | None, *, kee
         tracks.agents = agents["id"].tolist()
         tracks.zones = zones.copy()
     return tracks
+
+
+def _between(ways: Any, before: Any, place: Any, goal: Any) -> tuple[list[Any], float]:
+    """Places between two planned ticks, and the metres gone. Without a map agents go straight: there are none."""
+    import numpy as np
+
+    if ways is not None and len(goal) == len(place):
+        between: tuple[list[Any], float] = ways.between(before, place, goal)
+        return between
+    return [], float(np.hypot(*(place - before).T.astype(np.float64)).sum())
+
+
+def _goals(rows: Any, agents: Any, zones: Any) -> Any:
+    """Centres of the zones that a plan gives, f32[agents, 2]; NaN where it gives none."""
+    import numpy as np
+
+    goal = np.full((len(agents), 2), np.nan, np.float32)
+    given = rows[(rows["queue_index"] == 0) & (rows["status"] == 0)]
+    given = given[np.isin(given["zone"], zones["id"]) & np.isin(given["agent"], agents["id"])]
+    at = np.searchsorted(zones["id"], given["zone"])
+    who = np.searchsorted(agents["id"], given["agent"])
+    goal[who, 0], goal[who, 1] = zones["x"][at], zones["y"][at]
+    return goal
 
 
 def draw_tracks(tracks: Tracks, setup: "Setup", subtitle: str, footnote: str, path: Path) -> None:

@@ -19,7 +19,9 @@ from droveway.output import Output, table
 def command(out: Output, run: Path, start: int | None, stop: int | None, png: Path | None) -> int:
     """Say what happened in a run, from its ledger alone, and draw it with --png.
 
-    Nothing is planned again and nothing is proven: that is `droveway verify`.
+    The ledger holds the state at the start of each planned tick: services and ways count up to the start of the last
+    one, and what the run did after that is not in it. Nothing is planned again and nothing is proven: that is
+    `droveway verify`.
     """
     if start is not None and stop is not None and start > stop:
         raise UsageProblem(None, f"expected --from at or before --to, got {start} and {stop}")
@@ -79,13 +81,14 @@ def described(record: dict[str, object]) -> str:
         f"{record['assigned_per_frame']:.1f} assigned, {record['rejected_per_frame']:.1f} rejected, "
         f"{record['conflicts_per_frame']:.1f} in conflict"
     )
+    services = f"{record['services']} services"
     rows = [
         ("run", f"{record['run']}"),
         ("site", f"{record['name']}, seed {record['seed']}, planner {record['planner']}"),
         ("fleet", fleet),
         ("ticks", f"{record['first_tick']} to {record['last_tick']}, {record['frames']} plans"),
         ("a plan", f"{means}; worst health {record['health_worst']}"),
-        ("zones", f"{record['services']} services at {record['zones_served']} zones"),
+        ("zones", f"{services} at {record['zones_served']} zones, up to the start of tick {record['last_tick']}"),
         ("way", f"{record['way_m']:.0f} m, all agents together"),
         ("ledger", f"{record['size']} events"),
         ("root", root.hex()),
