@@ -13,6 +13,7 @@ import numpy as np
 from coord.candidate import CandidateFacts, CandidateScore, candidate_status, score_candidate
 from coord.errors import CoordError
 from coord.grid import Grid
+from coord.obstacle import BOX, CIRCLE, POLYGON
 from coord.obstacle_ref import blocked_points, blocked_segments
 from coord.plan_ref import Pairs, pairs
 from coord.problem import NONE, Problem, Zones
@@ -57,6 +58,7 @@ class Option:
     winner_score: int | None
     winning_change: int | None
     changes: tuple[str, ...]
+    way_blocked: bool = False  # status zone_blocked, though only the straight way to the zone is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +249,7 @@ class _Whole:
             winner_score=winner_score,
             winning_change=self._winning_change(a, z, b, status, score.score_i32, facts.travel),
             changes=self._changes(facts, a, z, b),
+            way_blocked=status == CoordStatus.ZONE_BLOCKED and self._way_blocked(a, z),
         )
 
     def _winning_change(self, a: int, z: int, b: int, status: CoordStatus, score: int, travel: int) -> int | None:
@@ -294,11 +297,11 @@ class _Whole:
             out.append(f"{who} needs capability bits {lacking:#x} besides {int(agent['caps']):#x}")
         if not facts.charged:
             need = max(self.config.min_energy, float(zone["energy_cost"]))
-            out.append(f"{who} needs energy {need:.9g}, has {float(agent['energy']):.9g}")
+            out.append(f"{who} needs energy {short(need)}, has {short(agent['energy'])}")
         if facts.blocked:
-            out.append(self._unblock(a, z))
+            out += self._unblock(a, z)
         if facts.travel == COORD_UNREACHABLE_TRAVEL_TIME:
-            out.append(f"{who} must be able to travel, its speed is {float(agent['speed']):.9g}")
+            out.append(f"{who} must be able to travel, its speed is {short(agent['speed'])}")
         elif facts.travel > facts.travel_max:
             out.append(f"zone {facts.zone} must be within {facts.travel_max} ticks, is {facts.travel} away")
         if not facts.way:
@@ -311,25 +314,62 @@ class _Whole:
             out.append(f"zone {facts.zone} is free: the score must exceed that of the agent's own zone")
         return tuple(out)
 
-    def _unblock(self, a: int, z: int) -> str:
-        seen, shapes = self.seen, self.seen.shapes
+    def _way_blocked(self, a: int, z: int) -> bool:
+        """Whether an obstacle stands on the straight way, where the config tests it, and none on the zone."""
+        return not bool(self.seen.blocked[z]) and bool(self._blockers(a, z)[1])
+
+    def _blockers(self, a: int, z: int) -> tuple[list[int], list[int]]:
+        """Obstacles by index: those on the zone, and those on the way to it where the config tests ways."""
+        shapes = self.seen.shapes
         x, y = self.zones.x[z : z + 1], self.zones.y[z : z + 1]
         ax, ay = self.facts.x[a : a + 1], self.facts.y[a : a + 1]
-        ids = []
+        on_zone: list[int] = []
+        on_way: list[int] = []
         for o in range(len(shapes)):
             one = replace(
                 shapes,
                 **{f: getattr(shapes, f)[o : o + 1] for f in shapes.__dataclass_fields__ if f != "corners"},
             )
-            near = bool(blocked_points(x, y, one)[0])
-            if self.problem.shapes is not None:
-                near = near or bool(blocked_segments(ax, ay, x, y, one)[0])
-            if near:
-                ids.append(int(seen.obstacles["id"][o]))
-        if ids:
-            names = ", ".join(str(i) for i in ids[:8]) + (", …" if len(ids) > 8 else "")
-            return f"zone {int(seen.zones['id'][z])} or the way to it must be clear of obstacle {names}"
-        return f"zone {int(seen.zones['id'][z])} must lie on a free cell of the grid"
+            if bool(blocked_points(x, y, one)[0]):
+                on_zone.append(o)
+            elif self.problem.shapes is not None and bool(blocked_segments(ax, ay, x, y, one)[0]):
+                on_way.append(o)
+        return on_zone, on_way
+
+    def _unblock(self, a: int, z: int) -> list[str]:
+        seen = self.seen
+        who, zone = f"agent {int(seen.agents['id'][a])}", f"zone {int(seen.zones['id'][z])}"
+        on_zone, on_way = self._blockers(a, z)
+        out = []
+        if on_zone:
+            out.append(f"{zone} must be clear of {self._named(on_zone)}")
+        if seen.grid is not None and int(self.zones.component[z]) == 0:
+            out.append(f"{zone} must lie on a free cell of the grid")
+        if on_way:
+            out.append(f"the way from {who} to {zone} must be clear of {self._named(on_way)}")
+        return out
+
+    def _named(self, obstacles: list[int]) -> str:
+        """Obstacles by shape and place: their ids are an order inside a run."""
+        shapes = self.seen.shapes
+        names = []
+        for o in obstacles[:8]:
+            kind = int(shapes.kind[o])
+            x, y = shapes.corners[shapes.first[o]] if kind == POLYGON else (shapes.x[o], shapes.y[o])
+            place = f"({short(x)}, {short(y)})"
+            names.append(
+                {CIRCLE: "the circle at ", BOX: "the box at "}.get(kind, "the polygon with a corner at ") + place
+            )
+        return ", ".join(names) + (f" and {len(obstacles) - 8} more" if len(obstacles) > 8 else "")
+
+
+def short(value: np.floating[Any] | float) -> str:
+    """The fewest digits that name a float32.
+
+    >>> short(np.float32(0.05)), short(2.0)
+    ('0.05', '2')
+    """
+    return str(np.float32(value)).removesuffix(".0")
 
 
 __all__ = ["Explanation", "Option", "UnknownIdError", "explain", "explain_situation"]

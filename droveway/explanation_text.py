@@ -14,18 +14,16 @@ TERMS: Final = ("priority", "idle", "cover", "avoid", "travel", "switch")
 
 
 def explanation_text(told: "Explanation", most: int) -> str:
-    """Head line, a table of the `most` best options, and what would have to change for each of them."""
+    """Head line, a table of the `most` best options and the one of the plan, and what would have to change for each."""
     other = "zone" if told.agent is not None else "agent"
-    shown = told.options[:most]
+    shown = [option for place, option in enumerate(told.options) if place < most or _chosen(option, other, told)]
     head = ("", other, "status", "score", *TERMS, "ticks", "winner", "wins with")
     rows = [head, *(_row(option, other, told) for option in shown)]
-    parts = [_head(told), "", table(rows)]
+    parts = [_head(told), "", table(rows)]  # the unit of scores stands below: whole numbers, 65536 to 1
     hidden = len(told.options) - len(shown)
     if hidden:
         parts.append(f"   and {hidden} more (--all, --json)")
-    changes = [
-        f"   {other} {getattr(option, other)}: {'; '.join(option.changes)}" for option in shown if option.changes
-    ]
+    changes = [f"   {_change(option, other)}" for option in shown if option.changes]
     if changes:
         parts += ["", "what would have to change:", *changes]
     return "\n".join(parts)
@@ -50,15 +48,27 @@ def _head(told: "Explanation") -> str:
     return f"{place} went to agent {row.agent}, score {row.score}"
 
 
+def _chosen(option: "Option", other: str, told: "Explanation") -> bool:
+    row = told.row
+    return row is not None and getattr(row, other) == getattr(option, other) and row.status == 0
+
+
+def _change(option: "Option", other: str) -> str:
+    """The changes of an option, named once: a sentence that begins with the option's own name needs no other."""
+    name = f"{other} {getattr(option, other)}"
+    told = "; ".join(option.changes)
+    return told if told.startswith((f"{name} ", f"{name}:")) else f"{name}: {told}"
+
+
 def _row(option: "Option", other: str, told: "Explanation") -> tuple[str, ...]:
-    chosen = told.row is not None and getattr(told.row, other) == getattr(option, other) and told.row.status == 0
+    chosen = _chosen(option, other, told)
     travel = "no way" if option.travel == UNREACHABLE else str(option.travel)
     winner = "" if option.winner is None or chosen else f"{option.winner} ({option.winner_score})"
     change = option.winning_change
     return (
         "→" if chosen else "",
         str(getattr(option, other)),
-        option.status.name.lower(),
+        "way_blocked" if option.way_blocked else option.status.name.lower(),
         str(option.score.score_i32),
         *(f"{getattr(option.score, name):+.4f}" for name in TERMS),
         travel,

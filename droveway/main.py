@@ -33,6 +33,12 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+class WholeNumber(click.IntRange):
+    """A whole number in a range, so called in errors."""
+
+    name = "whole number"
+
+
 class LazyGroup(click.Group):
     """Commands by name, imported on use; their help lines come from COMMANDS."""
 
@@ -79,7 +85,7 @@ class Command(click.Command):
             click.Option(["--quiet"], is_flag=True, help="Nothing but results and errors."),
             click.Option(
                 ["--threads"],
-                type=click.IntRange(1, 1024),
+                type=WholeNumber(1, 1024),
                 metavar="N",
                 help="Threads of the kernels; results never depend on it.",
             ),
@@ -130,13 +136,19 @@ def droveway() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return the exit code; every error ends here."""
     if not arguments and COMPLETION_VARIABLE not in os.environ:
-        print(droveway.get_help(click.Context(droveway, info_name="droveway")), file=sys.stderr)
+        context = click.Context(droveway, info_name="droveway", **droveway.context_settings)
+        print(droveway.get_help(context), file=sys.stderr)
         return exits.USAGE
     try:
         code = droveway.main(args=list(arguments), prog_name="droveway", standalone_mode=False)
         return code if isinstance(code, int) else exits.YES
     except click.exceptions.Exit as stop:
         return stop.exit_code
+    except click.NoSuchOption as problem:
+        if problem.option_name == "--version":  # close to no option of a command, and asked for all the same
+            problem.possibilities = None
+            return _fail(arguments, problem, exits.Ending(exits.USAGE, problem.format_message(), "droveway --version"))
+        return _fail(arguments, problem, exits.Ending(exits.USAGE, problem.format_message(), _help_hint(problem)))
     except click.ClickException as problem:
         hint = "" if not isinstance(problem, click.UsageError) else _help_hint(problem)
         return _fail(arguments, problem, exits.Ending(exits.USAGE, problem.format_message(), hint))
@@ -196,3 +208,7 @@ def _open_standard_streams() -> None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+
+
+if __name__ == "__main__":
+    main()

@@ -4,6 +4,7 @@ Drawn with Pillow at twice the size and reduced once, so that thin lines stay sm
 the picture shows a run, it is no part of any digest.
 """
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +44,24 @@ PATHS: Final[tuple[Colour, ...]] = (
     (70, 110, 60),
     (110, 140, 160),
 )
+
+NO_CHARACTER: Final = "\U0010fffe"  # drawn as the box that stands for a missing glyph
+# Letters without a decomposition in Unicode, and signs that have a plain form.
+SPELLED: Final = {
+    **{"ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D"},
+    **{"ð": "d", "Ð": "D", "þ": "th", "Þ": "Th", "ħ": "h", "Ħ": "H", "ı": "i", "ĸ": "k", "ł": "l", "Ł": "L"},
+    **{"ŋ": "n", "Ŋ": "N", "ŧ": "t", "Ŧ": "T", "–": "-", "—": "-", "−": "-", "‐": "-", "×": "x", "„": '"'},
+    **{
+        "¡": "!",
+        "÷": ":",
+        "ŀ": "l",
+        "Ŀ": "L",
+        "ŉ": "'n",
+        "¿": "?",
+        "\N{SINGLE LOW-9 QUOTATION MARK}": "'",
+        "\N{NO-BREAK SPACE}": " ",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -161,15 +180,40 @@ class PathsPicture:
     def save(self, path: Path) -> None:
         """Write the PNG."""
         left = self._left * OVERSAMPLING
-        self._draw.text((left, 20 * OVERSAMPLING), self.title, INK, _font(28 * OVERSAMPLING))
-        self._draw.text((left, 58 * OVERSAMPLING), self.subtitle, FAINT, _font(16 * OVERSAMPLING))
-        foot = (left, (self.size[1] - FOOT_PX + 56) * OVERSAMPLING)
-        self._draw.text(foot, self.footnote, FAINT, _font(13 * OVERSAMPLING))
+        foot_y = self.size[1] - FOOT_PX + 56
+        for y, text, colour, size in (
+            (20, self.title, INK, 28),
+            (58, self.subtitle, FAINT, 16),
+            (foot_y, self.footnote, FAINT, 13),
+        ):
+            font = _font(size * OVERSAMPLING)
+            self._draw.text((left, y * OVERSAMPLING), drawable(text, font), colour, font)
         self._image.reduce(OVERSAMPLING).save(path, format="PNG", optimize=True)
 
 
 def _font(size: int) -> Any:
     return ImageFont.load_default(size)
+
+
+def drawable(text: str, font: Any = None) -> str:
+    """The text in the glyphs that the font has: a letter loses its accent, what is left of others is "?".
+
+    >>> drawable("Hof Süd, Ölmühle – 日本")
+    'Hof Sud, Olmuhle - ??'
+    """
+    font = _font(16) if font is None else font
+    none = bytes(font.getmask(NO_CHARACTER))
+    composed = unicodedata.normalize("NFC", text)
+    missing = {c for c in composed if not c.isascii() and bytes(font.getmask(c)) == none}
+    return "".join(_plain(c) if c in missing else c for c in composed)
+
+
+def _plain(character: str) -> str:
+    if character in SPELLED:
+        return SPELLED[character]
+    letters = unicodedata.normalize("NFKD", character)
+    kept = "".join(SPELLED.get(c, c) for c in letters if not unicodedata.combining(c))
+    return kept if kept.isascii() and kept else "" if unicodedata.combining(character) else "?"
 
 
 def _ramp(share: float) -> Colour:

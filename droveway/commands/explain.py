@@ -7,7 +7,7 @@ import click
 
 from droveway import exits
 from droveway.exits import UsageProblem
-from droveway.main import PATH
+from droveway.main import PATH, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output
 
@@ -16,9 +16,9 @@ SHOWN = 8
 
 @declare("explain")
 @click.argument("run", metavar="RUN", type=PATH)
-@click.option("--tick", metavar="T", type=click.IntRange(0), required=True)
-@click.option("--agent", metavar="ID", type=click.IntRange(0), help="Why this agent has its zone, or none.")
-@click.option("--zone", metavar="ID", type=click.IntRange(0), help="Why this zone went to its agent, or to nobody.")
+@click.option("--tick", metavar="T", type=WholeNumber(0), required=True)
+@click.option("--agent", metavar="ID", type=WholeNumber(0), help="Why this agent has its zone, or none.")
+@click.option("--zone", metavar="ID", type=WholeNumber(0), help="Why this zone went to its agent, or to nobody.")
 @click.option("--all", "show_all", is_flag=True, help=f"All options, not the {SHOWN} best.")
 def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | None, show_all: bool) -> int:
     """Explain one decision of a run: every term of every score, the failing test, who won, what would have to change.

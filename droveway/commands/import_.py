@@ -7,7 +7,7 @@ import click
 
 from droveway import exits
 from droveway.exits import InputProblem, UsageProblem, quoted, reading, writing
-from droveway.main import PATH
+from droveway.main import PATH, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output, table
 
@@ -18,9 +18,9 @@ FORMATS: Final = (".map", ".scen")
 @declare("import")
 @click.argument("file", metavar="FILE", type=PATH)
 @click.option("-o", "--output", "site", metavar="SITE.toml", type=PATH, required=True, help="A new file.")
-@click.option("--agents", metavar="N", type=click.IntRange(0), help="Agents; of a .scen: its first N lines.")
-@click.option("--zones", metavar="M", type=click.IntRange(0), help="Zones; a .scen has one a line.")
-@click.option("--seed", metavar="S", type=click.IntRange(0, U64_MAX), help="Of the places drawn on a .map; default 0.")
+@click.option("--agents", metavar="N", type=WholeNumber(0), help="Agents; of a .scen: its first N lines.")
+@click.option("--zones", metavar="M", type=WholeNumber(0), help="Zones; a .scen has one a line.")
+@click.option("--seed", metavar="S", type=WholeNumber(0, U64_MAX), help="Of the places drawn on a .map; default 0.")
 def command(out: Output, file: Path, site: Path, agents: int | None, zones: int | None, seed: int | None) -> int:
     """Turn a MovingAI .map or .scen file into SITE.toml; the map is copied beside it.
 

@@ -6,15 +6,15 @@ import click
 
 from droveway import exits
 from droveway.exits import InputProblem, UsageProblem, quoted, writing
-from droveway.main import PATH
+from droveway.main import PATH, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output, table
 
 
 @declare("replay")
 @click.argument("run", metavar="RUN", type=PATH)
-@click.option("--from", "start", metavar="T", type=click.IntRange(0), help="First tick; default: the run's.")
-@click.option("--to", "stop", metavar="T", type=click.IntRange(0), help="Last tick; default: the run's.")
+@click.option("--from", "start", metavar="T", type=WholeNumber(0), help="First tick; default: the run's.")
+@click.option("--to", "stop", metavar="T", type=WholeNumber(0), help="Last tick; default: the run's.")
 @click.option("--png", metavar="F", type=PATH, help="Draw paths and zones into this file.")
 def command(out: Output, run: Path, start: int | None, stop: int | None, png: Path | None) -> int:
     """Say what happened in a run, from its ledger alone, and draw it with --png.
@@ -25,6 +25,8 @@ def command(out: Output, run: Path, start: int | None, stop: int | None, png: Pa
     """
     if start is not None and stop is not None and start > stop:
         raise UsageProblem(None, f"expected --from at or before --to, got {start} and {stop}")
+    if png is not None and png.suffix.lower() != ".png":
+        raise UsageProblem(png, f"--png: expected a file that ends in .png, got '{png.suffix}'")
     if png is not None and not png.parent.is_dir():
         raise UsageProblem(png, f"expected the folder {png.parent} to exist", f"mkdir -p {quoted(png.parent)}")
     from coord.health import CoordHealth
@@ -37,9 +39,10 @@ def command(out: Output, run: Path, start: int | None, stop: int | None, png: Pa
         size, root = reader.size, reader.root
     if tracks.first is None:
         wanted = f"from {start or 0}" + ("" if stop is None else f" to {stop}")
-        raise InputProblem(
-            run, f"expected planned ticks {wanted}, found none", "droveway info shows the ticks of a run"
-        )
+        if start is None and stop is None:
+            raise InputProblem(run, "expected at least one planned tick, found none")
+        hint = f"droveway info {quoted(run)} shows its ticks"
+        raise UsageProblem(run, f"expected planned ticks {wanted}, found none", hint)
     health = CoordHealth(tracks.health_worst).name.lower()
     record: dict[str, object] = {
         "run": run,
@@ -77,9 +80,10 @@ def described(record: dict[str, object]) -> str:
     root = record["root"]
     assert isinstance(root, bytes)
     fleet = f"{record['agents']} agents, {record['zones']} zones"
-    means = (
-        f"{record['assigned_per_frame']:.1f} assigned, {record['rejected_per_frame']:.1f} rejected, "
-        f"{record['conflicts_per_frame']:.1f} in conflict"
+    plan = (
+        f"{record['assigned_per_frame']:.2f} agents with a zone, {record['rejected_per_frame']:.2f} turned down "
+        f"({record['conflicts_per_frame']:.2f} as others won every zone they could take); "
+        f"worst health {record['health_worst']}"
     )
     services = f"{record['services']} services"
     rows = [
@@ -87,7 +91,7 @@ def described(record: dict[str, object]) -> str:
         ("site", f"{record['name']}, seed {record['seed']}, planner {record['planner']}"),
         ("fleet", fleet),
         ("ticks", f"{record['first_tick']} to {record['last_tick']}, {record['frames']} plans"),
-        ("a plan", f"{means}; worst health {record['health_worst']}"),
+        ("a plan", plan),
         ("zones", f"{services} at {record['zones_served']} zones, up to the start of tick {record['last_tick']}"),
         ("way", f"{record['way_m']:.0f} m, all agents together"),
         ("ledger", f"{record['size']} events"),

@@ -6,9 +6,9 @@ from typing import Any, Final, Literal
 import click
 
 from droveway import exits
-from droveway.exits import UsageProblem, quoted, reading, writing
+from droveway.exits import InputProblem, UsageProblem, quoted, reading, writing
 from droveway.interrupt import StopRequest
-from droveway.main import PATH
+from droveway.main import PATH, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output, table
 from droveway.progress import Progress
@@ -19,8 +19,8 @@ U64_MAX: Final = 2**64 - 1
 @declare("simulate")
 @click.argument("site", metavar="SITE.toml", type=PATH)
 @click.option("-o", "--output", "folder", metavar="RUN", type=PATH, required=True, help="A new or empty folder.")
-@click.option("--ticks", metavar="N", type=click.IntRange(1, U64_MAX), default=200, show_default=True)
-@click.option("--seed", metavar="S", type=click.IntRange(0, U64_MAX), help="Instead of the seed in SITE.toml.")
+@click.option("--ticks", metavar="N", type=WholeNumber(1, U64_MAX), default=200, show_default=True)
+@click.option("--seed", metavar="S", type=WholeNumber(0, U64_MAX), help="Instead of the seed in SITE.toml.")
 @click.option("--planner", type=click.Choice(["greedy", "swap"]), help="Instead of the planner in SITE.toml.")
 @click.option(
     "--sync",
@@ -40,15 +40,24 @@ def command(
 ) -> int:
     """Run the fleet of SITE.toml and write every decision into the ledger RUN.
 
-    SIGINT and SIGTERM end the run after the tick at hand: the ledger is whole and verifies, the exit code is 130.
+    SIGINT and SIGTERM end the run after the tick at hand: the ledger is whole and verifies, the exit code is 130. A run
+    can't be continued, only made again.
     """
     with writing(folder):
         require_new_folder(folder)
+    if site.suffix.lower() in (".map", ".scen") and site.is_file():
+        options = "" if site.suffix.lower() == ".scen" else " --agents N --zones M"
+        raise InputProblem(
+            site,
+            f"expected a SITE.toml, got a MovingAI {site.suffix.lower()} file",
+            f"droveway import {quoted(site)}{options} -o SITE.toml",
+        )
     from coord.scenario import Scenario
     from coord.simulate import simulate
 
     with reading(site):
         scenario = Scenario.load(site)
+    note_missing_scene(out, scenario)
     begun = 0
 
     def on_tick(tick: int, *_: object) -> None:
@@ -69,9 +78,18 @@ def command(
             if told is error:
                 raise
             raise told from error
+    if run.interrupted:
+        out.note(f"{folder}: holds the run up to here and verifies; a run can't be continued, only made again")
     record = summary(run, scenario, folder, seed, planner)
     out.result(record, described(record))
     return exits.INTERRUPTED if run.interrupted else exits.YES
+
+
+def note_missing_scene(out: Output, scenario: Any) -> None:
+    """A scene never reaches a decision, so a run goes on without it, but says so."""
+    scene = scenario.document.get("scene")
+    if scene is not None and not (scenario.base_dir / scene["file"]).is_file():
+        out.note(f"{scenario.file}: [scene] file: {scenario.base_dir / scene['file']} is missing; the run does without")
 
 
 def _told(error: Exception, site: Path, folder: Path) -> Exception:
@@ -83,7 +101,7 @@ def _told(error: Exception, site: Path, folder: Path) -> Exception:
         text = ending.message.removeprefix(f"{folder}: ")
         return UsageProblem(folder, f"expected to write a ledger, got: {text}", "choose another output with -o")
     text = ending.message
-    return exits.InputProblem(None, text) if text.startswith(str(site)) else exits.InputProblem(site, text)
+    return InputProblem(None, text) if text.startswith(str(site)) else InputProblem(site, text)
 
 
 def require_new_folder(folder: Path) -> None:
@@ -113,6 +131,7 @@ def summary(run: Any, scenario: Any, folder: Path, seed: int | None, planner: st
         "assigned_of_ready": run.assigned_of_ready,
         "served": run.served,
         "zones_served": run.zones_served,
+        "cell_conflicts": None if setup.grid is None else run.cell_conflicts,
         "health": run.health,
         "interrupted": run.interrupted,
         "size": run.size,
@@ -125,7 +144,9 @@ def described(record: dict[str, object]) -> str:
     root = record["root"]
     assert isinstance(root, bytes)
     cut = " (interrupted)" if record["interrupted"] else ""
-    share = record["assigned_of_ready"]
+    share = f"{record['assigned_of_ready']:.1%} of ready agents assigned"
+    if not (record["agents"] and record["zones"]):
+        share = "nothing to assign: the site has no " + ("zones" if record["agents"] else "agents")
     health = str(getattr(record["health"], "name", record["health"])).lower()
     rows = [
         ("run", f"{record['run']}"),
@@ -134,9 +155,11 @@ def described(record: dict[str, object]) -> str:
         ("ticks", f"{record['ticks']}{cut}, {record['frames']} plans, worst health {health}"),
         (
             "work",
-            f"{record['served']} services at {record['zones_served']} zones, {share:.1%} of ready agents assigned",
+            f"{record['served']} services at {record['zones_served']} zones, {share}",
         ),
         ("ledger", f"{record['size']} events"),
         ("root", root.hex()),
     ]
+    if record["cell_conflicts"] is not None:
+        rows.insert(-2, ("cells", f"{record['cell_conflicts']} times an agent stood in the cell of another"))
     return table(rows)

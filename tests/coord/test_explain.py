@@ -14,6 +14,7 @@ from coord import (
     CoordStatus,
     Obstacle,
     PlanConfig,
+    Rings,
     UnknownIdError,
     WorkZone,
     explain,
@@ -40,8 +41,8 @@ def seen(**fields):
         ({"mode": AgentMode.OFFLINE}, {}, "agent_not_ready", ["agent 1 must leave mode 4 for 0, 1 or 2"]),
         ({"caps": 1}, {"need_caps": 7}, "missing_capability", ["agent 1 needs capability bits 0x6 besides 0x1"]),
         ({"energy": 0.25}, {"energy_cost": 0.5}, "low_energy", ["agent 1 needs energy 0.5, has 0.25"]),
-        ({"energy": 0.0}, {}, "low_energy", ["agent 1 needs energy 0.0500000007, has 0"]),
-        ({}, {"x": 30.0}, "zone_blocked", ["zone 5 or the way to it must be clear of obstacle 3"]),
+        ({"energy": 0.0}, {}, "low_energy", ["agent 1 needs energy 0.05, has 0"]),
+        ({}, {"x": 30.0}, "zone_blocked", ["zone 5 must be clear of the circle at (30, 0)"]),
         ({}, {"x": 5000.0}, "unreachable", ["zone 5 must be within 1000 ticks, is 5000 away"]),
         ({"speed": 0.0}, {}, "unreachable", ["agent 1 must be able to travel, its speed is 0"]),
         ({"speed": 0.0, "caps": 0}, {"need_caps": 1, "energy_cost": 2.0}, "missing_capability",
@@ -56,6 +57,27 @@ def test_a_refused_pair_says_which_test_failed_first_and_all_that_must_change(ag
     assert option["changes"] == changes
     assert option["winning_change"] is None
     assert option["winner"] is None
+
+
+def test_a_blocked_way_is_told_apart_from_a_blocked_zone():
+    config = PlanConfig(flags=1)
+    obstacles = [Obstacle(id=3, x=30.0, radius=1.0), Obstacle(id=4, kind=2, x=50.5, radius=1.0, half_y=2.0)]
+    for x, way, changes in (
+        (40.0, True, ("the way from agent 1 to zone 5 must be clear of the circle at (30, 0)",)),
+        (50.0, False, ("zone 5 must be clear of the box at (50.5, 0)",
+                       "the way from agent 1 to zone 5 must be clear of the circle at (30, 0)")),
+    ):  # fmt: skip
+        told = explain([seen(id=1)], [WorkZone(id=5, x=x)], obstacles, [], config, now_tick=NOW, agent=1)
+        option = told.options[0]
+        assert (option.status, option.way_blocked, option.changes) == (CoordStatus.ZONE_BLOCKED, way, changes)
+        assert told.to_dict()["options"][0]["way_blocked"] is way
+
+
+def test_polygons_are_named_by_a_corner():
+    rings = Rings.of([[[28.0, -1.0], [32.0, -1.0], [30.0, 2.5]]])
+    out = explain([seen(id=1)], [WorkZone(id=5, x=30.0)], [Obstacle(id=3, kind=1)], [], PlanConfig(),
+                  now_tick=NOW, rings=rings, agent=1)  # fmt: skip
+    assert out.options[0].changes == ("zone 5 must be clear of the polygon with a corner at (28, -1)",)
 
 
 def test_the_loser_of_a_zone_is_told_who_won_it_and_by_how_much():
@@ -107,6 +129,7 @@ def test_json_has_stable_keys_and_no_bare_infinity():
     assert list(data) == ["now_tick", "agent", "zone", "readiness", "row", "options"]
     assert list(data["options"][0]) == [
         "agent", "zone", "status", "score", "travel", "winner", "winner_score", "winning_change", "changes",
+        "way_blocked",
     ]  # fmt: skip
     assert data["options"][0]["score"]["value"] == "inf"
     assert data["options"][0]["score"]["saturated"] is True

@@ -33,6 +33,7 @@ def test_the_result_is_one_object_with_stable_keys(ask: Ask, tmp_path: Path) -> 
         "assigned_of_ready",
         "served",
         "zones_served",
+        "cell_conflicts",
         "health",
         "interrupted",
         "size",
@@ -147,7 +148,10 @@ def test_a_signal_ends_the_run_at_a_whole_tick_and_it_verifies(number: int, ask:
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert err == f"{signal.Signals(number).name}: finishing the tick; once more to stop at once\n"
+    assert err == (
+        f"{signal.Signals(number).name}: finishing the tick; once more to stop at once\n"
+        "run: holds the run up to here and verifies; a run can't be continued, only made again\n"
+    )
     assert '"interrupted": true' in out
     told = ask("verify", tmp_path / "run", "--resimulate", "--json")
     assert told.code == 0

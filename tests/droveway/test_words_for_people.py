@@ -1,0 +1,129 @@
+"""What the command line says to people: one wording for one thing, hints that can be pasted, nothing that misleads."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Ask = Callable[..., Any]
+HEAD = 'version = 1\nname = "a"\n'
+FLEET = HEAD + "[agents]\nrandom = 2\n[zones]\nrandom = 3\n"
+
+
+def test_hints_can_be_pasted_when_a_folder_has_a_space(ask: Ask, yard: Path, yard_run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run with spâce"
+    for arguments in (
+        ("simulate", yard, "-o", folder / "run"),
+        ("replay", yard_run, "--png", folder / "a.png"),
+        ("import", yard.with_suffix(".map"), "-o", folder / "s.toml", "--agents", 1, "--zones", 1),
+    ):
+        told = ask(*arguments)
+        assert (told.code, told.err.splitlines()[-1]) == (2, f"hint: mkdir -p '{folder}'")
+
+
+def test_a_picture_is_a_png(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
+    told = ask("replay", yard_run, "--png", tmp_path / "part.jpg")
+    assert (told.code, told.out) == (2, "")
+    assert told.err == f"error: {tmp_path / 'part.jpg'}: --png: expected a file that ends in .png, got '.jpg'\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_letters_that_the_font_lacks_are_drawn_plainly() -> None:
+    from droveway.paths_picture import _font, drawable
+
+    font = _font(16)
+    box = bytes(font.getmask("\U0010fffe"))
+    assert drawable("Hof Süd") == "Hof Sud"
+    assert drawable("Ölmühle – 日本") == "Olmuhle - ??"
+    latin = "".join(map(chr, [*range(0xC0, 0x180)]))
+    shown = drawable(latin)
+    assert shown.count("?") == 0 and len(shown) >= len(latin)
+    for character in (*drawable("".join(map(chr, range(0xA0, 0x3000)))), "·"):
+        assert character == " " or bytes(font.getmask(character)) != box, hex(ord(character))
+
+
+def test_a_site_without_agents_or_zones_says_so(ask: Ask, tmp_path: Path) -> None:
+    for text, words in (
+        (FLEET.replace("random = 2", "random = 0"), "nothing to assign: the site has no agents"),
+        (FLEET.replace("random = 3", "random = 0"), "nothing to assign: the site has no zones"),
+    ):
+        site = tmp_path / "s.toml"
+        site.write_text(text)
+        told = ask("simulate", site, "-o", tmp_path / words[-6:].strip(), "--ticks", 3)
+        assert told.code == 0 and f"work    0 services at 0 zones, {words}\n" in told.out
+
+
+def test_a_missing_scene_is_noted(ask: Ask, tmp_path: Path) -> None:
+    site = tmp_path / "s.toml"
+    site.write_text(FLEET + '[scene]\nfile = "hall.ply"\n')
+    told = ask("simulate", site, "-o", tmp_path / "run", "--ticks", 2)
+    assert told.code == 0
+    assert told.err == f"{site}: [scene] file: {tmp_path / 'hall.ply'} is missing; the run does without\n"
+    assert ask("simulate", site, "-o", tmp_path / "other", "--ticks", 2, "--quiet").err == ""
+
+
+def test_shared_cells_are_told_where_there_is_a_map(ask: Ask, yard: Path, tmp_path: Path) -> None:
+    site = tmp_path / "s.toml"
+    site.write_text(FLEET)
+    assert ask("simulate", site, "-o", tmp_path / "open", "--ticks", 2, "--json").record["cell_conflicts"] is None
+    told = ask("simulate", yard, "-o", tmp_path / "run", "--ticks", 60, "--json").record
+    assert told["cell_conflicts"] > 0
+    text = ask("simulate", yard, "-o", tmp_path / "again", "--ticks", 60).out
+    assert f"cells   {told['cell_conflicts']} times an agent stood in the cell of another\n" in text
+
+
+def test_a_map_in_place_of_a_site_leads_to_import(ask: Ask, yard: Path, tmp_path: Path) -> None:
+    chart = yard.with_suffix(".map")
+    told = ask("simulate", chart, "-o", tmp_path / "run")
+    assert told.code == 3
+    assert told.err == (
+        f"error: {chart}: expected a SITE.toml, got a MovingAI .map file\n"
+        f"hint: droveway import {chart} --agents N --zones M -o SITE.toml\n"
+    )
+
+
+def test_numbers_are_called_numbers(ask: Ask, yard: Path, tmp_path: Path) -> None:
+    told = ask("simulate", yard, "-o", tmp_path / "run", "--seed", "abc")
+    assert told.code == 2
+    assert told.err.startswith("error: Invalid value for '--seed': 'abc' is not a valid whole number.\n")
+
+
+def test_help_is_the_same_with_and_without_asking(ask: Ask) -> None:
+    assert ask().err == ask("--help").out
+    assert "-h, --help" in ask().err
+
+
+def test_the_version_of_a_command_is_that_of_the_program(ask: Ask) -> None:
+    told = ask("simulate", "--version")
+    assert told.code == 2 and told.err.startswith("error: No such option")
+    assert told.err.endswith("\nhint: droveway --version\n") and "--json" not in told.err
+
+
+@pytest.mark.parametrize("module", ["droveway", "droveway.main"])
+def test_the_module_runs_like_the_command(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--version"], capture_output=True, text=True, cwd="/", check=False
+    )
+    assert done.returncode == 0 and done.stdout.startswith("droveway ")
+
+
+def test_quiet_doctor_tells_what_is_not_ok(ask: Ask) -> None:
+    lines = ask("doctor", "--quiet").out.splitlines()
+    assert all(not line.startswith("ok") for line in lines)
+    assert lines[-1] in ("all is well", "1 wrong", "2 wrong")
+    assert len(lines) < len(ask("doctor").out.splitlines())
+
+
+def test_explain_always_shows_the_zone_of_the_plan(ask: Ask, yard: Path, tmp_path: Path) -> None:
+    assert ask("simulate", yard, "-o", tmp_path / "run", "--ticks", 21).code == 0
+    for agent in range(24):
+        lines = ask("explain", tmp_path / "run", "--tick", 20, "--agent", agent).out.splitlines()
+        chosen = [line for line in lines if line.startswith("→")]
+        assert len(chosen) == (" has zone " in lines[0] or " is at work " in lines[0]), lines[0]
+        for line in lines:
+            assert line.count("zone 1 ") < 2
+    told = ask("explain", tmp_path / "run", "--tick", 20, "--agent", 3).out
+    assert "   zone 27 went to agent 21: the score must win it\n" in told
