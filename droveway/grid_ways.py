@@ -35,10 +35,10 @@ class GridWays:
         far = np.flatnonzero((straight > 1.25 * cell_m) & np.isfinite(goal).all(axis=1))
         lengths = straight
         ways: dict[int, Sequence[Any]] = {}
-        for row, way in zip(far.tolist(), self._walk(before[far], after[far], goal[far]), strict=True):
-            if way is not None:
-                ways[row] = way
-                lengths[row] = len(way) * cell_m
+        for row, walked in zip(far.tolist(), self._walk(before[far], after[far], goal[far]), strict=True):
+            if walked is not None:
+                ways[row] = walked
+                lengths[row] = len(walked) * cell_m
         most = max(map(len, ways.values()), default=1)
         steps = [before.copy() for _ in range(most - 1)]
         for step, places in enumerate(steps):

@@ -146,8 +146,8 @@ def run(arguments: Sequence[str]) -> int:
         return stop.exit_code
     except click.NoSuchOption as problem:
         if problem.option_name == "--version":  # close to no option of a command, and asked for all the same
-            problem.possibilities = None
-            return _fail(arguments, problem, exits.Ending(exits.USAGE, problem.format_message(), "droveway --version"))
+            text = "No such option '--version' of a command."
+            return _fail(arguments, problem, exits.Ending(exits.USAGE, text, "droveway --version"))
         return _fail(arguments, problem, exits.Ending(exits.USAGE, problem.format_message(), _help_hint(problem)))
     except click.ClickException as problem:
         hint = "" if not isinstance(problem, click.UsageError) else _help_hint(problem)
