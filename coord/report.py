@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from coord.divergence import Divergence
+from coord.scenario_schema import U64_MAX
 
 DIVERGENCES_KEPT_MAX = 64
 PROBLEMS_KEPT_MAX = 256
@@ -73,7 +74,7 @@ class Report:
         return count > 0
 
 
-def parse_checkpoint(value: tuple[int, bytes | str] | str) -> tuple[int, bytes]:
+def parse_checkpoint(value: tuple[int | str, bytes | str] | str) -> tuple[int, bytes]:
     """(size, root) from a pair (root as bytes, hexadecimal or base64), or from a checkpoint: origin, size, base64 root.
 
     Only size and root are read; signature lines after an empty line are not checked here.
@@ -85,17 +86,22 @@ def parse_checkpoint(value: tuple[int, bytes | str] | str) -> tuple[int, bytes]:
         lines = value.split("\n")
         if len(lines) < 4 or not lines[0]:
             raise ValueError("checkpoint: expected the lines origin, size and base64 root, each ended by a newline")
-        if not (lines[1].isdigit() and lines[1].isascii() and (lines[1] == "0" or lines[1][0] != "0")):
-            raise ValueError(f"checkpoint: line 2: expected a decimal size, got {lines[1][:40]!r}")
-        return int(lines[1]), _base64_root(lines[2])
+        return _size(lines[1], "line 2: "), _base64_root(lines[2])
     size, root = value
+    size = _size(str(size), "")
     if isinstance(root, str):
         root = bytes.fromhex(root) if len(root) == 64 else _base64_root(root)
-    if size < 0 or len(root) != 32:
-        raise ValueError(
-            f"checkpoint: expected a size of at least 0 and a root of 32 bytes, got {size} and {len(root)} bytes"
-        )
+    if len(root) != 32:
+        raise ValueError(f"checkpoint: expected a root of 32 bytes, got {len(root)} bytes")
     return size, root
+
+
+def _size(text: str, where: str) -> int:
+    """A decimal without sign, space, leading zero or digits of other scripts, below 2^64."""
+    good = text.isascii() and text.isdigit() and len(text) <= 20 and (text == "0" or text[0] != "0")
+    if not good or int(text) > U64_MAX:
+        raise ValueError(f"checkpoint: {where}expected a decimal size below 2^64, got {text[:40]!r}")
+    return int(text)
 
 
 def _base64_root(text: str) -> bytes:

@@ -1,5 +1,5 @@
 """`python -m droveway` is the same as `droveway`."""
 
-from droveway.main import main
+from droveway.start import main
 
 main()

@@ -5,7 +5,6 @@
 
 import contextlib
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -120,7 +119,7 @@ def command(name: str, **kwargs: Any) -> Callable[[Callable[..., int]], Command]
 
 
 # A path that is checked when it is used: a bad input file is exit 3, not a usage error.
-PATH: Final = click.Path(path_type=Path)
+PATH: Final = click.Path(path_type=Path, readable=False)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -183,7 +182,6 @@ def main() -> None:
     """Entry point of the installed command."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: each of its threads would cost memory, and none is used
     _open_standard_streams()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as SIGINT: leave in order, with 130
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

@@ -52,7 +52,7 @@ def checkpoint(text: str) -> tuple[int, bytes]:
     size, colon, root = text.partition(":")
     if colon and size.isdigit():
         try:
-            return parse_checkpoint((int(size), root))
+            return parse_checkpoint((size, root))
         except ValueError as error:
             raise UsageProblem(
                 None, f"--expect: {error}", "SIZE:ROOT with the 64 digits that simulate printed"

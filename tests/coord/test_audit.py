@@ -261,11 +261,15 @@ def test_a_checkpoint_of_fewer_events_is_found_in_a_longer_ledger_and_not_in_a_s
     [
         ("", "checkpoint: expected the lines origin, size and base64 root, each ended by a newline"),
         ("a\n1\nAAAA", "checkpoint: expected the lines origin, size and base64 root, each ended by a newline"),
-        ("a\n01\nAAAA\n", "checkpoint: line 2: expected a decimal size, got '01'"),
-        ("a\n-1\nAAAA\n", "checkpoint: line 2: expected a decimal size, got '-1'"),
+        ("a\n01\nAAAA\n", "checkpoint: line 2: expected a decimal size below 2^64, got '01'"),
+        ("a\n-1\nAAAA\n", "checkpoint: line 2: expected a decimal size below 2^64, got '-1'"),
         ("a\n1\nAAAA\n", "checkpoint: expected the base64 of a root of 32 bytes, got 'AAAA'"),
         ("a\n1\n!!\n", "checkpoint: expected the base64 of a root of 32 bytes, got '!!'"),
-        ((1, b"a"), "checkpoint: expected a size of at least 0 and a root of 32 bytes, got 1 and 1 bytes"),
+        ((2**64, bytes(32)), "checkpoint: expected a decimal size below 2^64, got '18446744073709551616'"),
+        (("061", bytes(32)), "checkpoint: expected a decimal size below 2^64, got '061'"),
+        (("٦١", bytes(32)), "checkpoint: expected a decimal size below 2^64, got '٦١'"),
+        ((-1, bytes(32)), "checkpoint: expected a decimal size below 2^64, got '-1'"),
+        ((1, b"a"), "checkpoint: expected a root of 32 bytes, got 1 bytes"),
     ],
 )
 def test_a_malformed_checkpoint_is_refused(value: tuple[int, bytes] | str, text: str) -> None:

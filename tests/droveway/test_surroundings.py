@@ -93,13 +93,27 @@ def test_too_few_open_files_are_a_limit_and_no_damage(small_run: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_either_signal_ends_any_command_in_order(number: signal.Signals) -> None:
     program = (
-        "import time, droveway.main as m\n"
+        "import time, droveway.main as m, droveway.start as s\n"
         "def wait(**_):\n    print('up', flush=True)\n    time.sleep(60)\n"
-        "m.droveway.main = wait\nm.main()"
+        "m.droveway.main = wait\ns.main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(number)
+    assert process.communicate() == ("", "error: interrupted\n")
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_modules_are_loaded_is_no_traceback(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        [*DROVEWAY, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     process.send_signal(number)
