@@ -1,6 +1,6 @@
 """The README's tables from the lines in benchmarks/results: `python benchmarks/table.py [--write]`.
 
-Without --write it prints them. All lines that are kept are shown, whether ours or the peer was faster.
+Without --write it prints them. No line is left out because the peer was faster.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def kernels() -> Iterator[str]:
         name, size = found.groups()
         name = f"matmul {name}" if line["bench"] == "gemm" else name
         rows.setdefault(name, {})[size, line["peer_name"].split(" ")[0]] = line
-    yield "| one thread | ours | ratio to torch | ratio to numpy |\n|---|---|---|---|\n"
+    yield "| one million elements, or n | ours | ratio to torch | ratio to numpy |\n|---|---|---|---|\n"
     for name, cells in rows.items():
         sizes = list(dict.fromkeys(size for size, _ in cells))
         title = name if sizes == ["1000000"] else f"{name}, n = {', '.join(map(short, sizes))}"
         ours = [next(line for (at, _), line in cells.items() if at == size) for size in sizes]
         speeds = ", ".join(speed(line["ours"], line["unit"]) for line in ours)
-        unit = "GFLOP/s" if ours[0]["unit"] == "GFLOP/s" else "10⁹/s"
+        unit = "GFLOP/s" if ours[0]["unit"] == "GFLOP/s" else "10⁹ elements/s"
         ratios = [
             ", ".join(f"{cells[size, peer]['ratio']:.2f}" for size in sizes if (size, peer) in cells) or "–"
             for peer in ("torch", "numpy")
@@ -76,7 +76,7 @@ def fleets() -> Iterator[str]:
             name, what = (line["case"] if what != "ledger" else name), "tick, ledger"
         rows.setdefault(name, {})[what] = line
     if rows:
-        yield "| ticks a second, one thread | plan | whole tick | with its ledger | `verify --resimulate` |\n"
+        yield "| ticks a second | plan | whole tick | with its ledger | `verify --resimulate` |\n"
         yield "|---|---|---|---|---|\n"
         for name, cells in rows.items():
             values = (f"{cells[column]['ours']:.0f}" if column in cells else "–" for column in columns)
