@@ -17,12 +17,14 @@ from coord.movingai import free_cell, map_beside, parse_map, read_file, read_sce
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE
 from coord.scenario import Scenario, canonical_text
 from coord.scenario_schema import defaults
+from tensor.float_mode import plain_mode
 
 Records = npt.NDArray[np.void]
 
 TABLES_MAX = 256  # more agents than this go to agents.npy and zones.npy
 
 
+@plain_mode()
 def import_map(path: str | Path, out: str | Path, *, agents: int, zones: int, seed: int = 0) -> Scenario:
     """Write a SITE.toml with so many agents and zones on the map, drawn from the seed; returns the scenario.
 
@@ -44,6 +46,7 @@ def import_map(path: str | Path, out: str | Path, *, agents: int, zones: int, se
     return _write(out, document, {path.name: data})
 
 
+@plain_mode()
 def import_scen(path: str | Path, out: str | Path, *, agents: int | None = None) -> Scenario:
     """Write a SITE.toml from the first lines of a `.scen` file, starts as agents, goals as zones; returns the scenario.
 

@@ -80,6 +80,7 @@ def _point_distance(px: F32, py: F32, shapes: Shapes, o: int) -> F32:
     return np.where(point_in_ring(px, py, ring), _ZERO, nearest)
 
 
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
 def blocked_points(px: F32, py: F32, shapes: Shapes) -> Mask:
     """Whether each point lies at distance ≤ reach of any obstacle (inclusive)."""
     blocked = np.zeros(px.shape, np.bool_)
@@ -101,6 +102,7 @@ def _segment_distance(ax: F32, ay: F32, bx: F32, by: F32, shapes: Shapes, o: int
     return nearest
 
 
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
 def blocked_segments(ax: F32, ay: F32, bx: F32, by: F32, shapes: Shapes) -> Mask:
     """Whether each segment a–b comes within reach of any obstacle (inclusive).
 

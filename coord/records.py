@@ -16,6 +16,7 @@ from blake3 import blake3
 from numpy.typing import NDArray
 
 from coord.errors import BadInput
+from tensor.float_mode import plain_mode
 
 NO_ZONE = 0xFFFFFFFF
 COORD_UNREACHABLE_TRAVEL_TIME = 0xFFFFFFFF
@@ -129,6 +130,7 @@ class _Record:
         return cls.from_record(record[0])
 
     @classmethod
+    @plain_mode()
     def from_record(cls, record: np.void) -> Self:
         """From one element of an array of the record's dtype; reserved bytes are left out."""
         return cls(**{field.name: record[field.name].item() for field in fields(cls)})  # type: ignore[arg-type]
@@ -250,6 +252,7 @@ DTYPES = {"agents": AGENT_DTYPE, "zones": ZONE_DTYPE, "obstacles": OBSTACLE_DTYP
 R = TypeVar("R", bound=_Record)
 
 
+@plain_mode()
 def as_records(items: Records | Iterable[Any], dtype: np.dtype[np.void], table: str) -> Records:
     """An array of `dtype` from such an array (as it is, no copy) or from dataclasses; `table` names it in errors.
 

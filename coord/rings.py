@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from coord.errors import BadInput
 from coord.records import POSITION_METRES_MAX, RING_DTYPE, Records
+from tensor.float_mode import plain_mode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +29,7 @@ class Rings:
     points: NDArray[np.float32]  # f32[p, 2], metres
 
     @classmethod
+    @plain_mode()
     def of(cls, polygons: Iterable[Sequence[Sequence[float]]]) -> Self:
         """From one list of (x, y) corners a polygon."""
         corners = [np.asarray(polygon, np.float32).reshape(-1, 2) for polygon in polygons]

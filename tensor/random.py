@@ -172,7 +172,9 @@ def bernoulli(key: Key, p: float, shape: Shape, *, offset: int = 0) -> NDArray[n
     if not 0 <= p <= 1:
         raise ValueError(f"bernoulli: p must be from 0 to 1, got {p}")
     out = memory.allocate(_shape(shape, "bernoulli"), np.bool_, "random.bernoulli")
-    flat, start, limit = out.reshape(-1), _u64(offset, "bernoulli", "offset"), math.ceil(float(p) * 2**24)
+    flat, start = out.reshape(-1), _u64(offset, "bernoulli", "offset")
+    with plain_mode():
+        limit = math.ceil(float(p) * 2**24)
     for begin in range(0, flat.size, CHUNK):
         part = flat[begin : begin + CHUNK]
         part[...] = (_words(key, start + begin, part.size) >> np.uint32(8)) < np.uint32(limit)

@@ -58,7 +58,7 @@ void candidates(const Problem& problem, size_t k, int32_t* zone, int32_t* score,
 
 size_t plan_workspace(size_t n, size_t m) {
   // two trees, and what greedy, swap and leftover keep for each agent and zone
-  return ZoneTree::workspace(m) + AgentTree::workspace(n) + 16 * Arena::bytes((n + m + 16) * 4) + 1024;
+  return ZoneTree::workspace(m) + AgentTree::workspace(n) + 24 * Arena::bytes((n + m + 16) * 4) + 1024;
 }
 
 }  // namespace DW_ISA

@@ -17,9 +17,16 @@ class Chain {
   Chain(const Problem& p, size_t k, const int32_t* zone, const uint32_t* count, int32_t* assigned, Arena& arena)
       : p_(p), s_(scale_of(p)), k_(k), zone_(zone), count_(count), assigned_(assigned) {
     zones_.build(p, p.blocked, arena);
-    agents_.build(p, nullptr, arena);
+    // an agent without candidates has no feasible zone at all
+    uint8_t* skip = arena.take<uint8_t>(p.n);
+    for (size_t a = 0; a < p.n; ++a) {
+      skip[a] = zone != nullptr && count[a] == 0;
+      left_ += skip[a] == 0;
+    }
+    agents_.build(p, skip, arena);
     next_ = arena.take<uint32_t>(p.n);
     chain_ = arena.take<Key>(p.n + p.m + 2);
+    room_ = p.n + p.m + 1;
     gone_ = arena.take<uint8_t>(p.m);
     memcpy(gone_, p.blocked, p.m);
     current_of(arena);
@@ -32,12 +39,11 @@ class Chain {
 
   // Zones start chains, highest base first: then the best agent of a zone mostly has no better zone, and chains are short.
   void run() {
-    size_t left = p_.n;
-    for (size_t i = 0; i < p_.m && left != 0; ++i) {
+    for (size_t i = 0; i < p_.m && left_ != 0; ++i) {
       const uint32_t start = order_[i];
-      while (left != 0 && !gone_[start]) {
+      while (left_ != 0 && !gone_[start]) {
         if (length_ == 0) chain_[length_++] = {~uint64_t(0), start};
-        left -= step();
+        left_ -= step();
       }
     }
   }
@@ -50,13 +56,9 @@ class Chain {
     const bool is_zone = length_ % 2 == 1, has_before = length_ >= 2;
     const Key known = has_before ? Key{last.rank, chain_[length_ - 2].index} : kWorst;
     const Key found = is_zone ? best_agent(last.index, known) : best_zone(last.index, known);
-    if (found.index == kDead) {  // only a zone at the start of the chain can have nothing left
-      zones_.remove(last.index);
-      gone_[last.index] = 1;
-      --length_;
-      return 0;
-    }
-    if (has_before && found.index == known.index) {
+    // A full chain is only possible where the caller's candidates are not the best ones, or a number is NaN: then what is
+    // known has to do.
+    if (has_before && (found.index == known.index || found.index == kDead || length_ == room_)) {
       const uint32_t z = is_zone ? last.index : known.index, a = is_zone ? known.index : last.index;
       assigned_[a] = int32_t(z);
       agents_.remove(a);
@@ -64,6 +66,12 @@ class Chain {
       gone_[z] = 1;
       length_ -= 2;
       return 1;
+    }
+    if (found.index == kDead) {  // a zone at the start of the chain that has nothing left
+      zones_.remove(last.index);
+      gone_[last.index] = 1;
+      --length_;
+      return 0;
     }
     chain_[length_++] = found;
     return 0;
@@ -80,7 +88,7 @@ class Chain {
       }
     }
     const ZoneSearch<1> search(p_, s_, zones_, a, 1, known);
-    return search.best.key[0];
+    return search.best.count != 0 ? search.best.key[0] : kWorst;
   }
   Key best_agent(uint32_t z, const Key& known) {
     const AgentSearch search(p_, s_, agents_, z, of_zone_ + first_[z], first_[z + 1] - first_[z], known);
@@ -123,7 +131,7 @@ class Chain {
   Key* chain_;
   uint8_t* gone_;  // [m] blocked, taken, or with no agent left
   uint32_t *next_, *order_, *first_, *of_zone_;
-  size_t length_ = 0;
+  size_t room_, length_ = 0, left_ = 0;
 };
 
 }  // namespace

@@ -15,6 +15,23 @@ void blocked_segments(const float* ax, const float* ay, const float* bx, const f
                       const Shapes& shapes, uint8_t* out);
 bool point_blocked(float px, float py, const Shapes& shapes);
 bool segment_blocked(float ax, float ay, float bx, float by, const Shapes& shapes);
+struct Rect {
+  float x0, y0, x1, y1;
+};
+// The ways of one search. The obstacles that blocked last are tried first, as they mostly block the next way too: which
+// one blocks never shows.
+class Blockers {
+ public:
+  explicit Blockers(const Shapes* shapes) : shapes_(shapes) {}
+  // segment_blocked, false without shapes.
+  bool block(float ax, float ay, float bx, float by);
+  // True only where one of the last blockers blocks every segment from a point of `a` to a point of `b`.
+  bool block_all(const Rect& a, const Rect& b) const;
+
+ private:
+  const Shapes* shapes_;
+  uint32_t recent_[2] = {0, 0}, known_ = 0;
+};
 void idle_norm(const uint64_t* idle, size_t n, uint32_t cap, float* out);
 void zone_base(const float* priority, const float* idle, const float* cover, const float* avoid, const float* weights,
                size_t n, float* out);

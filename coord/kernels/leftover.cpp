@@ -1,19 +1,46 @@
 // What the rows say: scores of assigned pairs, statuses of agents without a zone, and the zones' share of the scores.
 // The twins are in plan_ref.
 #include "droveway/fpenv.hpp"
-#include "arena.hpp"
-#include "pair.hpp"
+#include "droveway/parallel.hpp"
+#include "tree.hpp"
 
 namespace DW_ISA {
 namespace {
 
 enum Status : uint8_t { kIdle = 1, kUnreachable = 4, kUnsafe = 6, kConflict = 7, kLowEnergy = 8, kMissing = 9 };
 
+constexpr size_t kAgentsPerBlock = 64;
+
+// Zones in Morton order, sixteen of them and the rectangle around them at a time; any order gives the same status.
 struct ZoneArrays {
   size_t count;
-  const float *x, *y, *z, *radius, *cost;
-  const uint32_t *need, *component;
-  const uint8_t* blocked;
+  float *x, *y, *z, *radius, *cost;
+  uint32_t *need, *component;
+  uint8_t* blocked;
+  Rect* around;
+
+  ZoneArrays(size_t room, Arena& arena)
+      : count(0), x(arena.take<float>(room)), y(arena.take<float>(room)), z(arena.take<float>(room)),
+        radius(arena.take<float>(room)), cost(arena.take<float>(room)), need(arena.take<uint32_t>(room)),
+        component(arena.take<uint32_t>(room)), blocked(arena.take<uint8_t>(room)),
+        around(arena.take<Rect>(room / 16 + 1)) {}
+  void add(const Problem& p, size_t i) {
+    x[count] = p.zx[i];
+    y[count] = p.zy[i];
+    z[count] = p.zz[i];
+    radius[count] = p.radius[i];
+    cost[count] = p.cost[i];
+    need[count] = p.need[i];
+    component[count] = p.zcomponent[i];
+    blocked[count] = p.blocked[i];
+    Rect& r = around[count / 16];
+    if (count % 16 == 0) r = {x[count], y[count], x[count], y[count]};
+    r.x0 = x[count] < r.x0 ? x[count] : r.x0;
+    r.y0 = y[count] < r.y0 ? y[count] : r.y0;
+    r.x1 = x[count] > r.x1 ? x[count] : r.x1;
+    r.y1 = y[count] > r.y1 ? y[count] : r.y1;
+    ++count;
+  }
 };
 
 // Which of sixteen zones pass each test for one agent.
@@ -48,23 +75,27 @@ Tests test16(const Problem& p, const Scale& s, size_t a, const ZoneArrays& zones
 }
 
 // Those of `lanes` to which the way is blocked.
-uint32_t ways_blocked(const Problem& p, size_t a, const ZoneArrays& zones, size_t first, uint32_t lanes) {
-  if (p.shapes == nullptr) return 0;
+uint32_t ways_blocked(const Problem& p, Blockers& blockers, size_t a, const ZoneArrays& zones, size_t first, uint32_t lanes) {
+  if (p.shapes == nullptr || lanes == 0) return 0;
+  if ((lanes & (lanes - 1)) != 0 &&
+      blockers.block_all({p.ax[a], p.ay[a], p.ax[a], p.ay[a]}, zones.around[first / 16]))
+    return lanes;
   uint32_t out = 0;
   for (uint32_t left = lanes; left != 0; left &= left - 1) {
     const int l = __builtin_ctz(left);
     const size_t z = first + size_t(l);
-    if (segment_blocked(p.ax[a], p.ay[a], zones.x[z], zones.y[z], *p.shapes)) out |= 1u << l;
+    if (blockers.block(p.ax[a], p.ay[a], zones.x[z], zones.y[z])) out |= 1u << l;
   }
   return out;
 }
 
 uint8_t status_of(const Problem& p, const Scale& s, size_t a, const ZoneArrays& free, const ZoneArrays& all) {
+  Blockers blockers(p.shapes);
   bool unsafe = false, unreachable = false, low = false, missing = false;
   for (size_t first = 0; first < free.count; first += 16) {
     const Tests t = test16(p, s, a, free, first);
     const uint32_t fit = t.capable & t.charged & t.near;
-    const uint32_t shut = t.blocked | ways_blocked(p, a, free, first, fit & ~t.blocked);
+    const uint32_t shut = t.blocked | ways_blocked(p, blockers, a, free, first, fit & ~t.blocked);
     if (fit & ~shut) return kIdle;
     unsafe |= (fit & shut) != 0;
   }
@@ -73,10 +104,10 @@ uint8_t status_of(const Problem& p, const Scale& s, size_t a, const ZoneArrays& 
     const size_t n = all.count - first < 16 ? all.count - first : 16;
     const Tests t = test16(p, s, a, all, first);
     const uint32_t fit = t.capable & t.charged & ~t.blocked;
-    if (fit & t.near & ~ways_blocked(p, a, all, first, fit & t.near)) return kConflict;
+    if (fit & t.near & ~ways_blocked(p, blockers, a, all, first, fit & t.near)) return kConflict;
     if (!unreachable) {
       const uint32_t far = fit & ~t.near;
-      unreachable = (far & ~ways_blocked(p, a, all, first, far)) != 0;
+      unreachable = (far & ~ways_blocked(p, blockers, a, all, first, far)) != 0;
     }
     low |= (t.capable & ~t.charged) != 0;
     missing |= (~t.capable & ((1u << n) - 1u)) != 0;
@@ -84,34 +115,36 @@ uint8_t status_of(const Problem& p, const Scale& s, size_t a, const ZoneArrays& 
   return unreachable ? kUnreachable : low ? kLowEnergy : missing ? kMissing : kIdle;
 }
 
+struct Leftover {
+  const Problem* problem;
+  Scale scale;
+  const ZoneArrays *free, *all;
+  uint8_t* status;
+};
+
+void run_block(void* context, size_t block) {
+  FpGuard guard;
+  const Leftover& w = *static_cast<Leftover*>(context);
+  const size_t first = block * kAgentsPerBlock;
+  const size_t last = first + kAgentsPerBlock < w.problem->n ? first + kAgentsPerBlock : w.problem->n;
+  for (size_t a = first; a < last; ++a) w.status[a] = status_of(*w.problem, w.scale, a, *w.free, *w.all);
+}
+
 }  // namespace
 
 void leftover_status(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace) {
   FpGuard guard;
-  const Scale scale = scale_of(problem);
   const size_t m = problem.m;
   Arena arena(workspace);
-  float *x = arena.take<float>(m), *y = arena.take<float>(m), *z = arena.take<float>(m), *radius = arena.take<float>(m);
-  float* cost = arena.take<float>(m);
-  uint32_t *need = arena.take<uint32_t>(m), *component = arena.take<uint32_t>(m);
-  uint8_t* blocked = arena.take<uint8_t>(m);
-  size_t free_count = 0;
+  ZoneArrays free(m, arena), all(m, arena);
+  uint32_t* order = arena.take<uint32_t>(m);
+  morton_order(problem.zx, problem.zy, m, order, arena);
   for (size_t i = 0; i < m; ++i) {
-    if (taken[i]) continue;
-    x[free_count] = problem.zx[i];
-    y[free_count] = problem.zy[i];
-    z[free_count] = problem.zz[i];
-    radius[free_count] = problem.radius[i];
-    cost[free_count] = problem.cost[i];
-    need[free_count] = problem.need[i];
-    component[free_count] = problem.zcomponent[i];
-    blocked[free_count] = problem.blocked[i];
-    ++free_count;
+    all.add(problem, order[i]);
+    if (!taken[order[i]]) free.add(problem, order[i]);
   }
-  const ZoneArrays free{free_count, x, y, z, radius, cost, need, component, blocked};
-  const ZoneArrays all{m, problem.zx, problem.zy, problem.zz, problem.radius, problem.cost, problem.need,
-                       problem.zcomponent, problem.blocked};
-  for (size_t a = 0; a < problem.n; ++a) status[a] = status_of(problem, scale, a, free, all);
+  Leftover work{&problem, scale_of(problem), &free, &all, status};
+  dw_parallel((problem.n + kAgentsPerBlock - 1) / kAgentsPerBlock, run_block, &work);
 }
 
 void pair_values(const Problem& problem, const int32_t* assigned, int32_t* score, uint32_t* travel, uint8_t* saturated) {

@@ -3,6 +3,8 @@
 #include <nanobind/stl/string.h>
 
 #include <new>
+#include <tuple>
+#include <vector>
 
 #include "droveway/dispatch.hpp"
 #include "droveway/python_call.hpp"
@@ -47,20 +49,55 @@ void require_aligned(const A& array, const char* name) {
   if (array.size() != 0 && reinterpret_cast<uintptr_t>(array.data()) % sizeof(*array.data()) != 0)
     throw nb::type_error((std::string(name) + " must be aligned to its elements").c_str());
 }
+template <class... A>
+void require_all_aligned(const char* function, const A&... arrays) {
+  (require_aligned(arrays, function), ...);
+}
 void require(bool condition, const char* sentence) {
   if (!condition) throw nb::value_error(sentence);
 }
 
-// Item i of a tuple of arrays, all as long as the first. The tuple keeps them alive.
+// The bytes of an array. Arguments are checked before a kernel writes its first result: an output that shared memory with
+// them could change an index after its check.
+struct Span {
+  uintptr_t begin, end;
+  template <class A>
+  explicit Span(const A& array)
+      : begin(reinterpret_cast<uintptr_t>(array.data())), end(begin + array.size() * sizeof(*array.data())) {}
+  bool meets(const Span& other) const {
+    return begin < end && other.begin < other.end && begin < other.end && other.begin < end;
+  }
+};
+using Spans = std::vector<Span>;
+void require_apart(const Spans& outputs, const Spans& inputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    for (const Span& input : inputs) require(!outputs[i].meets(input), "an output must not share memory with an input");
+    for (size_t j = 0; j < i; ++j) require(!outputs[i].meets(outputs[j]), "outputs must not share memory");
+  }
+}
+
+// Arrays taken out of tuples, held until the kernel is done: an exporter may make its memory for one request only.
+struct Kept {
+  std::tuple<std::vector<In<float>>, std::vector<In<uint32_t>>, std::vector<In<int32_t>>, std::vector<In<uint8_t>>> arrays;
+  Spans spans;
+  template <class T>
+  const T* keep(const In<T>& array) {
+    std::get<std::vector<In<T>>>(arrays).push_back(array);
+    spans.emplace_back(array);
+    return array.data();
+  }
+};
+
+// Item i of a tuple of arrays, all as long as the first.
 template <class T>
-const T* column(const nb::tuple& arrays, size_t i, size_t n, const char* name) {
+const T* column(Kept& kept, const nb::tuple& arrays, size_t i, size_t n, const char* name) {
   In<T> array;
   if (i >= arrays.size() || !nb::try_cast<In<T>>(arrays[i], array, false))
     throw nb::type_error((std::string(name) + ": item " + std::to_string(i) + " has the wrong type or is not contiguous").c_str());
   require_aligned(array, name);
   if (array.shape(0) != n)
     throw nb::value_error((std::string(name) + ": item " + std::to_string(i) + " must be as long as the first").c_str());
-  return array.data();
+  return kept.keep(array);
 }
 size_t length(const nb::tuple& arrays, const char* name) {
   In<float> array;
@@ -72,22 +109,22 @@ size_t length(const nb::tuple& arrays, const char* name) {
 }
 
 // (kind, x, y, half_x, half_y, reach, first, count, corners flattened)
-Shapes shapes_of(const nb::tuple& t) {
+Shapes shapes_of(Kept& kept, const nb::tuple& t) {
   Shapes s{};
   s.count = length(t, "shapes");
-  s.kind = column<uint8_t>(t, 0, s.count, "shapes");
-  s.x = column<float>(t, 1, s.count, "shapes");
-  s.y = column<float>(t, 2, s.count, "shapes");
-  s.half_x = column<float>(t, 3, s.count, "shapes");
-  s.half_y = column<float>(t, 4, s.count, "shapes");
-  s.reach = column<float>(t, 5, s.count, "shapes");
-  s.first = column<uint32_t>(t, 6, s.count, "shapes");
-  s.corner_count = column<uint32_t>(t, 7, s.count, "shapes");
+  s.kind = column<uint8_t>(kept, t, 0, s.count, "shapes");
+  s.x = column<float>(kept, t, 1, s.count, "shapes");
+  s.y = column<float>(kept, t, 2, s.count, "shapes");
+  s.half_x = column<float>(kept, t, 3, s.count, "shapes");
+  s.half_y = column<float>(kept, t, 4, s.count, "shapes");
+  s.reach = column<float>(kept, t, 5, s.count, "shapes");
+  s.first = column<uint32_t>(kept, t, 6, s.count, "shapes");
+  s.corner_count = column<uint32_t>(kept, t, 7, s.count, "shapes");
   In<float> corners;
   if (t.size() != 9 || !nb::try_cast<In<float>>(t[8], corners, false))
     throw nb::type_error("shapes: item 8 must be float32, contiguous");
   require_aligned(corners, "shapes");
-  s.corners = corners.data();
+  s.corners = kept.keep(corners);
   for (size_t o = 0; o < s.count; ++o) {
     require(s.kind[o] <= 2, "shapes: kind must be 0, 1 or 2");
     require(s.kind[o] != 1 || (s.corner_count[o] >= 3 &&
@@ -101,35 +138,36 @@ Shapes shapes_of(const nb::tuple& t) {
 struct Held {
   Problem problem{};
   Shapes shapes{};
+  Kept kept;
   Held(const nb::tuple& agents, const nb::tuple& zones, float w_travel, float w_switch, uint32_t max_travel, bool grid,
        const nb::object& shape_tuple) {
     Problem& p = problem;
     p.n = length(agents, "agents");
     p.m = length(zones, "zones");
     require(p.n < 0x7FFFFFFFu && p.m < 0x7FFFFFFFu, "a problem must have fewer than 2^31 agents and zones");
-    p.ax = column<float>(agents, 0, p.n, "agents");
-    p.ay = column<float>(agents, 1, p.n, "agents");
-    p.az = column<float>(agents, 2, p.n, "agents");
-    p.speed = column<float>(agents, 3, p.n, "agents");
-    p.energy = column<float>(agents, 4, p.n, "agents");
-    p.caps = column<uint32_t>(agents, 5, p.n, "agents");
-    p.acomponent = column<uint32_t>(agents, 6, p.n, "agents");
-    p.current = column<int32_t>(agents, 7, p.n, "agents");
-    p.zx = column<float>(zones, 0, p.m, "zones");
-    p.zy = column<float>(zones, 1, p.m, "zones");
-    p.zz = column<float>(zones, 2, p.m, "zones");
-    p.radius = column<float>(zones, 3, p.m, "zones");
-    p.base = column<float>(zones, 4, p.m, "zones");
-    p.cost = column<float>(zones, 5, p.m, "zones");
-    p.need = column<uint32_t>(zones, 6, p.m, "zones");
-    p.zcomponent = column<uint32_t>(zones, 7, p.m, "zones");
-    p.blocked = column<uint8_t>(zones, 8, p.m, "zones");
+    p.ax = column<float>(kept, agents, 0, p.n, "agents");
+    p.ay = column<float>(kept, agents, 1, p.n, "agents");
+    p.az = column<float>(kept, agents, 2, p.n, "agents");
+    p.speed = column<float>(kept, agents, 3, p.n, "agents");
+    p.energy = column<float>(kept, agents, 4, p.n, "agents");
+    p.caps = column<uint32_t>(kept, agents, 5, p.n, "agents");
+    p.acomponent = column<uint32_t>(kept, agents, 6, p.n, "agents");
+    p.current = column<int32_t>(kept, agents, 7, p.n, "agents");
+    p.zx = column<float>(kept, zones, 0, p.m, "zones");
+    p.zy = column<float>(kept, zones, 1, p.m, "zones");
+    p.zz = column<float>(kept, zones, 2, p.m, "zones");
+    p.radius = column<float>(kept, zones, 3, p.m, "zones");
+    p.base = column<float>(kept, zones, 4, p.m, "zones");
+    p.cost = column<float>(kept, zones, 5, p.m, "zones");
+    p.need = column<uint32_t>(kept, zones, 6, p.m, "zones");
+    p.zcomponent = column<uint32_t>(kept, zones, 7, p.m, "zones");
+    p.blocked = column<uint8_t>(kept, zones, 8, p.m, "zones");
     p.w_travel = w_travel;
     p.w_switch = w_switch;
     p.max_travel = max_travel;
     p.grid = grid;
     if (!shape_tuple.is_none()) {
-      shapes = shapes_of(nb::cast<nb::tuple>(shape_tuple));
+      shapes = shapes_of(kept, nb::cast<nb::tuple>(shape_tuple));
       p.shapes = &shapes;
     }
     for (size_t a = 0; a < p.n; ++a)
@@ -173,6 +211,8 @@ void bind_planning(nb::module_& m) {
         require(zone.shape(0) == p.n && score.shape(0) == p.n && score.shape(1) == k && count.shape(0) == p.n,
                 "candidates: zone and score must be [n, k], count [n]");
         require(k <= 256, "candidates: k must be at most 256");
+        require_all_aligned("candidates", zone, score, count);
+        require_apart({Span(zone), Span(score), Span(count)}, held.kept.spans);
         if (p.n == 0 || k == 0) return;
         const Workspace w(kernels().plan_workspace(p.n, p.m));
         call_kernel([&] { kernels().candidates(p, k, zone.data(), score.data(), count.data(), w.memory); });
@@ -182,6 +222,8 @@ void bind_planning(nb::module_& m) {
         const Held held(agents, zones, wt, ws, mt, grid, shapes);
         const Problem& p = held.problem;
         require(assigned.shape(0) == p.n, "greedy: assigned must have one value for each agent");
+        require_aligned(assigned, "greedy");
+        require_apart({Span(assigned)}, held.kept.spans);
         const int32_t* zone = nullptr;
         const uint32_t* count = nullptr;
         size_t k = 0;
@@ -193,6 +235,8 @@ void bind_planning(nb::module_& m) {
               !nb::try_cast<In<uint32_t>>(pair[1], counts, false))
             throw nb::type_error("greedy: found must be None or (int32[n, k], uint32[n])");
           require(zones_found.shape(0) == p.n && counts.shape(0) == p.n, "greedy: found must have a row for each agent");
+          require_all_aligned("greedy", zones_found, counts);
+          require_apart({Span(assigned)}, {Span(zones_found), Span(counts)});
           k = zones_found.shape(1);
           require_rows(zones_found.data(), counts.data(), p.n, k, p.m);
           zone = k == 0 ? nullptr : zones_found.data();
@@ -209,6 +253,9 @@ void bind_planning(nb::module_& m) {
         const size_t k = zone.shape(1);
         require(zone.shape(0) == p.n && score.shape(0) == p.n && score.shape(1) == k && count.shape(0) == p.n,
                 "swap: zone and score must be [n, k], count [n]");
+        require_all_aligned("swap", zone, score, count, assigned);
+        require_apart({Span(assigned)}, held.kept.spans);
+        require_apart({Span(assigned)}, {Span(zone), Span(score), Span(count)});
         require_rows(zone.data(), count.data(), p.n, k, p.m);
         require_indices(assigned, p);
         const Workspace w(kernels().plan_workspace(p.n, p.m));
@@ -225,6 +272,9 @@ void bind_planning(nb::module_& m) {
                           Out<uint8_t> saturated) {
         const Held held(agents, zones, wt, ws, mt, grid, shapes);
         const Problem& p = held.problem;
+        require_all_aligned("pair_values", assigned, score, travel, saturated);
+        require_apart({Span(score), Span(travel), Span(saturated)}, held.kept.spans);
+        require_apart({Span(score), Span(travel), Span(saturated)}, {Span(assigned)});
         require_indices(assigned, p);
         require(score.shape(0) == p.n && travel.shape(0) == p.n && saturated.shape(0) == p.n,
                 "pair_values: outputs must have one value for each agent");
@@ -237,6 +287,8 @@ void bind_planning(nb::module_& m) {
         const Problem& p = held.problem;
         require(taken.shape(0) == p.m && status.shape(0) == p.n,
                 "leftover_status: taken must be [zones], status [agents]");
+        require_apart({Span(status)}, held.kept.spans);
+        require_apart({Span(status)}, {Span(taken)});
         const Workspace w(kernels().plan_workspace(p.n, p.m));
         call_kernel([&] { kernels().leftover_status(p, taken.data(), status.data(), w.memory); });
       }, PROBLEM_ARGS, "taken"_a.noconvert(), "status"_a.noconvert());
@@ -245,6 +297,7 @@ void bind_planning(nb::module_& m) {
 void bind_zones(nb::module_& m) {
   m.def("idle_norm", [](In<uint64_t> idle, uint32_t cap, Out<float> out) {
         require(idle.shape(0) == out.shape(0), "idle_norm: idle and out must have the same length");
+        require_all_aligned("idle_norm", idle, out);
         call_kernel([&] { kernels().idle_norm(idle.data(), idle.shape(0), cap, out.data()); });
       }, "idle"_a.noconvert(), "cap"_a, "out"_a.noconvert());
   m.def("zone_base", [](In<float> priority, In<float> idle, In<float> cover, In<float> avoid, In<float> weights,
@@ -253,23 +306,30 @@ void bind_zones(nb::module_& m) {
         require(priority.shape(0) == n && idle.shape(0) == n && cover.shape(0) == n && avoid.shape(0) == n &&
                     weights.shape(0) == 4,
                 "zone_base: arrays must have the same length, weights 4 values");
+        require_all_aligned("zone_base", priority, idle, cover, avoid, weights, out);
         call_kernel([&] {
           kernels().zone_base(priority.data(), idle.data(), cover.data(), avoid.data(), weights.data(), n, out.data());
         });
       }, "priority"_a.noconvert(), "idle"_a.noconvert(), "cover"_a.noconvert(), "avoid"_a.noconvert(),
       "weights"_a.noconvert(), "out"_a.noconvert());
   m.def("blocked_points", [](In<float> x, In<float> y, const nb::tuple& shapes, Out<uint8_t> out) {
-        const Shapes s = shapes_of(shapes);
+        Kept kept;
+        const Shapes s = shapes_of(kept, shapes);
         const size_t n = out.shape(0);
         require(x.shape(0) == n && y.shape(0) == n, "blocked_points: x, y and out must have the same length");
+        require_all_aligned("blocked_points", x, y, out);
+        require_apart({Span(out)}, kept.spans);
         call_kernel([&] { kernels().blocked_points(x.data(), y.data(), n, s, out.data()); });
       }, "x"_a.noconvert(), "y"_a.noconvert(), "shapes"_a, "out"_a.noconvert());
   m.def("blocked_segments", [](In<float> ax, In<float> ay, In<float> bx, In<float> by, const nb::tuple& shapes,
                                Out<uint8_t> out) {
-        const Shapes s = shapes_of(shapes);
+        Kept kept;
+        const Shapes s = shapes_of(kept, shapes);
         const size_t n = out.shape(0);
         require(ax.shape(0) == n && ay.shape(0) == n && bx.shape(0) == n && by.shape(0) == n,
                 "blocked_segments: all arrays must have the same length");
+        require_all_aligned("blocked_segments", ax, ay, bx, by, out);
+        require_apart({Span(out)}, kept.spans);
         call_kernel([&] { kernels().blocked_segments(ax.data(), ay.data(), bx.data(), by.data(), n, s, out.data()); });
       }, "ax"_a.noconvert(), "ay"_a.noconvert(), "bx"_a.noconvert(), "by"_a.noconvert(), "shapes"_a,
       "out"_a.noconvert());
@@ -277,6 +337,8 @@ void bind_zones(nb::module_& m) {
         require(label.shape(0) == blocked.shape(0) && label.shape(1) == blocked.shape(1) &&
                     queue.shape(0) == blocked.size() && blocked.size() < 0xFFFFFFFFu,
                 "grid_components: label must have the shape of blocked, queue its size");
+        require_all_aligned("grid_components", blocked, label, queue);
+        require_apart({Span(label), Span(queue)}, {Span(blocked)});
         call_kernel([&] {
           kernels().grid_components(blocked.data(), blocked.shape(0), blocked.shape(1), label.data(), queue.data());
         });
@@ -287,6 +349,7 @@ void bind_field(nb::module_& m) {
   m.def("gaussian_terms", [](In<float> sigma, float cutoff, Out<float> reach, Out<float> inv) {
         const size_t n = sigma.shape(0);
         require(reach.shape(0) == n && inv.shape(0) == n, "gaussian_terms: all arrays must have the same length");
+        require_all_aligned("gaussian_terms", sigma, reach, inv);
         call_kernel([&] { kernels().gaussian_terms(sigma.data(), cutoff, n, reach.data(), inv.data()); });
       }, "sigma"_a.noconvert(), "cutoff"_a, "reach"_a.noconvert(), "inv"_a.noconvert());
   m.def("field_points", [](In<float> x, In<float> y, In<int32_t> cell, In<uint32_t> start, In<uint32_t> items,
@@ -295,6 +358,9 @@ void bind_field(nb::module_& m) {
         require(x.shape(0) == n && y.shape(0) == n && cell.shape(0) == n, "field_points: x, y, cell and out must agree");
         require(ky.shape(0) == k && reach.shape(0) == k && inv.shape(0) == k && weight.shape(0) == k,
                 "field_points: kx, ky, reach, inv and weight must agree");
+        require_all_aligned("field_points", x, y, cell, start, items, kx, ky, reach, inv, weight, out);
+        require_apart({Span(out)}, {Span(x), Span(y), Span(cell), Span(start), Span(items), Span(kx), Span(ky), Span(reach),
+                                    Span(inv), Span(weight)});
         for (size_t i = 0; i < n; ++i)
           require(cell.data()[i] >= -1 && cell.data()[i] < int64_t(cells), "field_points: cell must be -1 or a cell");
         for (size_t c = 0; c < cells; ++c)
@@ -322,6 +388,8 @@ void bind_motion(nb::module_& m) {
                     directions.shape(1) <= 0x7FFFFFFFu,
                 "grid_paths: start, goal, length and directions must have the same length");
         require(generation > 0 && uint64_t(generation) + n < 0xFFFFFFFFu, "grid_paths: generation is out of range");
+        require_all_aligned("grid_paths", seen, entered, queue, start, goal, directions, length);
+        require_apart({Span(seen), Span(entered), Span(queue), Span(directions), Span(length)}, {Span(start), Span(goal)});
         const size_t rows = cells / width;
         for (size_t c = 0; c < cells; ++c) {
           const bool border = c < width || c >= (rows - 1) * width || c % width == 0 || c % width == width - 1;

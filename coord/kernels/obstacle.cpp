@@ -99,6 +99,87 @@ float segment_distance(float ax, float ay, float bx, float by, const Shapes& s, 
   return nearest;
 }
 
+bool blocks(float ax, float ay, float bx, float by, const Shapes& s, size_t o) {
+  const Box box = bounds_of(s, o);
+  return smaller(ax, bx) <= box.right && larger(ax, bx) >= box.left && smaller(ay, by) <= box.high &&
+         larger(ay, by) >= box.low && segment_distance(ax, ay, bx, by, s, o) <= s.reach[o];
+}
+
+// A range of floats that holds the value of every case. Each operation rounds to nearest, which is monotone, so the same
+// operation on the ends gives ends again: what a range proves holds for the floats themselves, rounding included.
+struct Range {
+  float lo, hi;
+};
+inline Range operator-(Range a, Range b) { return {a.lo - b.hi, a.hi - b.lo}; }
+inline Range operator+(Range a, Range b) { return {a.lo + b.lo, a.hi + b.hi}; }
+inline Range operator*(Range a, Range b) {
+  const float p = a.lo * b.lo, q = a.lo * b.hi, r = a.hi * b.lo, s = a.hi * b.hi;
+  return {smaller(smaller(p, q), smaller(r, s)), larger(larger(p, q), larger(r, s))};
+}
+inline float size_max(Range a) { return larger(size(a.lo), size(a.hi)); }
+inline Range square(Range a) {
+  const float most = size_max(a), least = a.lo <= 0.0f && a.hi >= 0.0f ? 0.0f : smaller(size(a.lo), size(a.hi));
+  return {least * least, most * most};
+}
+inline float length_max(Range dx, Range dy) { return length(size_max(dx), size_max(dy)); }
+inline Range exactly(float x) { return {x, x}; }
+
+struct PointRange {
+  Range x, y;
+};
+
+bool opposite(Range o1, Range o2) { return (o1.lo >= 0.0f && o2.hi <= 0.0f) || (o1.hi <= 0.0f && o2.lo >= 0.0f); }
+bool not_zero(Range o) { return o.lo > 0.0f || o.hi < 0.0f; }
+
+// segments_cross for every a and b of the ranges.
+bool all_cross(const PointRange& a, const PointRange& b, float cx, float cy, float dx, float dy) {
+  const Range vx = b.x - a.x, vy = b.y - a.y;
+  const Range o1 = vx * (exactly(cy) - a.y) - vy * (exactly(cx) - a.x);
+  const Range o2 = vx * (exactly(dy) - a.y) - vy * (exactly(dx) - a.x);
+  if (!opposite(o1, o2)) return false;
+  const Range ux = exactly(dx - cx), uy = exactly(dy - cy);
+  const Range o3 = ux * (a.y - exactly(cy)) - uy * (a.x - exactly(cx));
+  const Range o4 = ux * (b.y - exactly(cy)) - uy * (b.x - exactly(cx));
+  return opposite(o3, o4) && (not_zero(o1) || not_zero(o2) || not_zero(o3) || not_zero(o4));
+}
+
+// point_to_segment(p, a, b) ≤ reach for every a and b of the ranges.
+bool all_near(float px, float py, const PointRange& a, const PointRange& b, float reach) {
+  const Range vx = b.x - a.x, vy = b.y - a.y, wx = exactly(px) - a.x, wy = exactly(py) - a.y;
+  const Range along = wx * vx + wy * vy, whole = square(vx) + square(vy);
+  if (along.lo <= 0.0f && !(length_max(wx, wy) <= reach)) return false;
+  if (along.hi >= whole.lo && !(length_max(exactly(px) - b.x, exactly(py) - b.y) <= reach)) return false;
+  if (!(along.hi > 0.0f && along.lo < whole.hi)) return true;
+  const Range t = {larger(along.lo / whole.hi, 0.0f), whole.lo > 0.0f ? smaller(along.hi / whole.lo, 1.0f) : 1.0f};
+  return length_max(exactly(px) - (a.x + t * vx), exactly(py) - (a.y + t * vy)) <= reach;
+}
+
+// An end that is one point: no segment from it is farther from a box or polygon than itself.
+bool end_within(const PointRange& end, const Shapes& s, size_t o) {
+  return end.x.lo == end.x.hi && end.y.lo == end.y.hi && point_distance(end.x.lo, end.y.lo, s, o) <= s.reach[o];
+}
+
+bool all_blocked_by(const PointRange& a, const PointRange& b, const Shapes& s, size_t o) {
+  const float reach = s.reach[o];
+  const Box box = bounds_of(s, o);
+  if (!(smaller(a.x.hi, b.x.hi) <= box.right && larger(a.x.lo, b.x.lo) >= box.left &&
+        smaller(a.y.hi, b.y.hi) <= box.high && larger(a.y.lo, b.y.lo) >= box.low))
+    return false;
+  if (s.kind[o] == 0) return all_near(s.x[o], s.y[o], a, b, reach);
+  if (end_within(a, s, o) || end_within(b, s, o)) return true;
+  if (!(0.0f <= reach)) return false;
+  float room[8];
+  uint32_t count;
+  const float* ring = corners_of(s, o, room, &count);
+  const float* c = ring + 2 * (size_t(count) - 1);
+  for (uint32_t i = 0; i < count; ++i) {
+    const float* d = ring + 2 * size_t(i);
+    if (all_cross(a, b, c[0], c[1], d[0], d[1])) return true;
+    c = d;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool point_blocked(float px, float py, const Shapes& shapes) {
@@ -108,12 +189,34 @@ bool point_blocked(float px, float py, const Shapes& shapes) {
 }
 
 bool segment_blocked(float ax, float ay, float bx, float by, const Shapes& shapes) {
-  const float west = smaller(ax, bx), east = larger(ax, bx), south = smaller(ay, by), north = larger(ay, by);
-  for (size_t o = 0; o < shapes.count; ++o) {
-    const Box box = bounds_of(shapes, o);
-    if (!(west <= box.right && east >= box.left && south <= box.high && north >= box.low)) continue;
-    if (segment_distance(ax, ay, bx, by, shapes, o) <= shapes.reach[o]) return true;
+  for (size_t o = 0; o < shapes.count; ++o)
+    if (blocks(ax, ay, bx, by, shapes, o)) return true;
+  return false;
+}
+
+bool Blockers::block(float ax, float ay, float bx, float by) {
+  if (shapes_ == nullptr) return false;
+  for (uint32_t r = 0; r < known_; ++r) {
+    if (!blocks(ax, ay, bx, by, *shapes_, recent_[r])) continue;
+    const uint32_t last = recent_[r];
+    recent_[r] = recent_[0];
+    recent_[0] = last;
+    return true;
   }
+  for (uint32_t o = 0; o < shapes_->count; ++o) {
+    if (!blocks(ax, ay, bx, by, *shapes_, o)) continue;
+    recent_[1] = recent_[0];
+    recent_[0] = o;
+    if (known_ < 2) ++known_;
+    return true;
+  }
+  return false;
+}
+
+bool Blockers::block_all(const Rect& a, const Rect& b) const {
+  const PointRange from = {{a.x0, a.x1}, {a.y0, a.y1}}, to = {{b.x0, b.x1}, {b.y0, b.y1}};
+  for (uint32_t r = 0; r < known_; ++r)
+    if (all_blocked_by(from, to, *shapes_, recent_[r])) return true;
   return false;
 }
 

@@ -72,8 +72,8 @@ inline Pair pair_of(const Problem& p, const Scale& s, size_t a, size_t z) {
   return out;
 }
 
-inline bool path_clear(const Problem& p, size_t a, size_t z) {
-  return p.shapes == nullptr || !segment_blocked(p.ax[a], p.ay[a], p.zx[z], p.zy[z], *p.shapes);
+inline bool path_clear(const Problem& p, Blockers& blockers, size_t a, size_t z) {
+  return !blockers.block(p.ax[a], p.ay[a], p.zx[z], p.zy[z]);
 }
 
 // Smaller is better; index is the zone for an agent's candidates, the agent for a zone's.

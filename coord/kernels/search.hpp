@@ -38,6 +38,13 @@ struct Order {
   }
 };
 
+// Ways found blocked in one search before whole subtrees are tested at once: where few are, that test only costs.
+inline constexpr uint32_t kShutBeforeBoxes = 16;
+
+inline Rect rect_of(const Block& node, int lane) {
+  return {node.x0[lane], node.y0[lane], node.x1[lane], node.y1[lane]};
+}
+
 inline void spill(const Sixteen& found, const uint32_t* index, Order& order) {
   uint32_t score[16];
   float q[16];
@@ -54,12 +61,12 @@ class ZoneSearch {
  public:
   // `known` is a feasible pair's key, or kWorst: with k = 1 only a better one is looked for.
   ZoneSearch(const Problem& p, const Scale& s, const ZoneTree& tree, size_t agent, size_t k, const Key& known = kWorst)
-      : best(k), p_(p), s_(s), tree_(tree), a_(agent), current_(uint32_t(p.current[agent])) {
+      : best(k), p_(p), s_(s), tree_(tree), a_(agent), current_(uint32_t(p.current[agent])), blockers_(p.shapes) {
     if (s.grid && p.acomponent[agent] == 0) return;
     best.offer(known.rank, known.index);
     if (p.current[agent] >= 0 && tree.alive(current_)) {
       const Pair pair = pair_of(p, s, agent, current_);
-      if (pair.feasible && path_clear(p, agent, current_)) best.offer(rank_of(pair.score, pair.q), current_);
+      if (pair.feasible && path_clear(p, blockers_, agent, current_)) best.offer(rank_of(pair.score, pair.q), current_);
     }
     if (tree.level[0].count != 0) visit(tree.top, 0);
   }
@@ -93,6 +100,7 @@ class ZoneSearch {
     spill(look<false>(b), b.index, order);
     for (int i = 0; i < order.count; ++i) {
       if (!better(order.rank[i], order.index[i], best.worst())) return;
+      if (hidden(b, order.lane[i])) continue;
       const size_t child = 16 * e + order.lane[i];
       const bool pair = h == 1 && i + 1 < order.count;
       if (!pair) {
@@ -115,14 +123,21 @@ class ZoneSearch {
       const int l = __builtin_ctz(left);
       const uint64_t rank = rank_of(int32_t(score[l]), q[l]);
       if (index[l] == current_ || !better(rank, index[l], best.worst())) continue;
-      if (path_clear(p_, a_, index[l])) best.offer(rank, index[l]);
+      if (path_clear(p_, blockers_, a_, index[l])) best.offer(rank, index[l]);
+      else ++shut_;
     }
+  }
+  bool hidden(const Block& node, int lane) const {
+    if (shut_ < kShutBeforeBoxes) return false;
+    return blockers_.block_all({p_.ax[a_], p_.ay[a_], p_.ax[a_], p_.ay[a_]}, rect_of(node, lane));
   }
   const Problem& p_;
   const Scale& s_;
   const ZoneTree& tree_;
   const size_t a_;
   const uint32_t current_;
+  Blockers blockers_;
+  uint32_t shut_ = 0;
 };
 
 class AgentSearch {
@@ -130,12 +145,12 @@ class AgentSearch {
   // `current` lists the agents that have the zone now: they get the switch bonus and are looked at one by one.
   AgentSearch(const Problem& p, const Scale& s, const AgentTree& tree, size_t zone, const uint32_t* current,
               size_t current_count, const Key& known)
-      : best(1), p_(p), s_(s), tree_(tree), z_(zone) {
+      : best(1), p_(p), s_(s), tree_(tree), z_(zone), blockers_(p.shapes) {
     best.offer(known.rank, known.index);
     for (size_t i = 0; i < current_count; ++i) {
       if (!tree.alive(current[i])) continue;
       const Pair pair = pair_of(p, s, current[i], zone);
-      if (pair.feasible && path_clear(p, current[i], zone)) best.offer(rank_of(pair.score, pair.q), current[i]);
+      if (pair.feasible && path_clear(p, blockers_, current[i], zone)) best.offer(rank_of(pair.score, pair.q), current[i]);
     }
     if (tree.level[0].count != 0) visit(tree.top, 0);
   }
@@ -169,7 +184,7 @@ class AgentSearch {
     spill(look<false>(b), b.index, order);
     for (int i = 0; i < order.count; ++i) {
       if (!better(order.rank[i], order.index[i], best.worst())) return;
-      visit(h - 1, 16 * e + order.lane[i]);
+      if (!hidden(b, order.lane[i])) visit(h - 1, 16 * e + order.lane[i]);
     }
   }
   DW_INLINE void offer(const Sixteen& found, const uint32_t* index) {
@@ -181,13 +196,20 @@ class AgentSearch {
       const int l = __builtin_ctz(left);
       const uint64_t rank = rank_of(int32_t(score[l]), q[l]);
       if (p_.current[index[l]] == int32_t(z_) || !better(rank, index[l], best.worst())) continue;
-      if (path_clear(p_, index[l], z_)) best.offer(rank, index[l]);
+      if (path_clear(p_, blockers_, index[l], z_)) best.offer(rank, index[l]);
+      else ++shut_;
     }
+  }
+  bool hidden(const Block& node, int lane) const {
+    if (shut_ < kShutBeforeBoxes) return false;
+    return blockers_.block_all(rect_of(node, lane), {p_.zx[z_], p_.zy[z_], p_.zx[z_], p_.zy[z_]});
   }
   const Problem& p_;
   const Scale& s_;
   const AgentTree& tree_;
   const size_t z_;
+  Blockers blockers_;
+  uint32_t shut_ = 0;
 };
 
 }  // namespace DW_ISA

@@ -16,7 +16,7 @@ class Sweeps {
  public:
   Sweeps(const Problem& p, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count, int32_t* assigned,
          Arena arena)
-      : p_(p), s_(scale_of(p)), k_(k), zone_(zone), score_(score), count_(count), assigned_(assigned) {
+      : p_(p), s_(scale_of(p)), k_(k), zone_(zone), score_(score), count_(count), assigned_(assigned), blockers_(p.shapes) {
     holder_ = arena.take<int32_t>(p.m);
     ceiling_ = arena.take<int32_t>(p.m);
     changed_ = arena.take<uint32_t>(p.m);
@@ -97,7 +97,7 @@ class Sweeps {
         const int64_t before = int64_t(own_score_[a]) + own_score_[b];
         if (int64_t(score) + ceiling_[own] <= before) continue;
         const Pair back = pair_of(p_, s_, size_t(b), size_t(own));
-        if (int64_t(score) + back.score <= before || !back.feasible || !path_clear(p_, size_t(b), size_t(own))) continue;
+        if (int64_t(score) + back.score <= before || !back.feasible || !path_clear(p_, blockers_, size_t(b), size_t(own))) continue;
         hand(own, b);
         assigned_[b] = own;
         own_score_[b] = back.score;
@@ -124,6 +124,7 @@ class Sweeps {
   int32_t *assigned_, *holder_, *ceiling_, *own_score_;
   uint32_t *changed_, *scanned_;
   uint32_t clock_ = 1;
+  Blockers blockers_;
 };
 
 }  // namespace

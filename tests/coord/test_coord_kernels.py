@@ -122,3 +122,59 @@ def test_corners_of_a_polygon_must_lie_in_the_table():
 def test_an_unknown_build_has_no_self_test():
     with pytest.raises(ValueError, match=r"^self_test: isa must be a build that this CPU has, got 'v9'$"):
         _kernels.self_test("v9")
+
+
+def test_an_output_that_shares_memory_with_an_input_is_refused(arguments):
+    zone, score, count = outputs()
+    message = r"^an output must not share memory with an input$"
+    with pytest.raises(ValueError, match=message):
+        _kernels.greedy(*arguments, (zone, count), zone.reshape(-1)[:20])
+    with pytest.raises(ValueError, match=message):
+        _kernels.swap(*arguments, zone, score, count, 0, zone.reshape(-1)[5:25])
+    current = arguments[0][7]
+    with pytest.raises(ValueError, match=message):
+        _kernels.candidates(*arguments, current.reshape(20, 1), np.zeros((20, 1), np.int32), count)
+    with pytest.raises(ValueError, match=r"^outputs must not share memory$"):
+        _kernels.candidates(*arguments, zone, zone, count)
+
+
+def test_misaligned_arrays_are_refused():
+    bytes_ = np.zeros(81, np.uint8)
+    one_off = bytes_[1:].view(np.float32)
+    with pytest.raises(TypeError):
+        _kernels.gaussian_terms(one_off, 4.0, np.zeros(20, np.float32), np.zeros(20, np.float32))
+    with pytest.raises(TypeError):
+        _kernels.gaussian_terms(np.ones(20, np.float32), 4.0, one_off, np.zeros(20, np.float32))
+
+
+def test_candidates_that_are_not_the_best_ones_end_in_a_whole_assignment(arguments):
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        zone = rng.integers(0, 30, (20, 8)).astype(np.int32)
+        count = rng.integers(0, 9, 20).astype(np.uint32)
+        assigned = np.empty(20, np.int32)
+        _kernels.greedy(*arguments, (zone, count), assigned)
+        assert ((assigned >= -1) & (assigned < 30)).all()
+
+
+class Lent:
+    """Makes its memory for one request only, and spoils it when it is given back."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **_):
+        return self.values.copy().__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_memory_that_an_exporter_makes_for_one_request_lives_until_the_kernel_is_done(arguments):
+    wanted = outputs()
+    _kernels.candidates(*arguments, *wanted)
+    lent = [tuple(map(Lent, table)) for table in arguments[:2]]
+    found = outputs()
+    _kernels.candidates(*lent, *arguments[2:], *found)
+    for a, b in zip(found, wanted, strict=True):
+        assert a.tobytes() == b.tobytes()
