@@ -29,6 +29,7 @@ class Grid:
     ([[1, 0, 2]], (2, 0), None)
     """
 
+    @plain_mode()
     def __init__(
         self,
         width: int,

@@ -87,6 +87,7 @@ class Plan:
         return tuple(Assignment.from_record(row) for row in self.rows)
 
     @cached_property
+    @plain_mode()
     def bound(self) -> int:
         """An upper bound of score_sum over every assignment of these agents: the sum of the min(n, m) highest of each
         planned agent's best score, negative ones counted as 0 (docs/planning.md, Bound and gap)."""
