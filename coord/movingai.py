@@ -137,8 +137,13 @@ def map_beside(path: str | Path, foreign: str) -> Path:
     """The map that a `.scen` file names, by its base name beside the `.scen` file (foreign paths are absolute)."""
     base = foreign.replace("\\", "/").rsplit("/", 1)[-1]
     found = Path(path).parent / base
-    if not found.is_file():
-        raise MapError(str(path), 2, 1, f"expected the map {base} beside the file (named {foreign}), found none")
+    try:
+        there = found.is_file()
+    except OSError:  # a name that is too long
+        there = False
+    if not there:
+        names = f"the map {base[:100]} beside the file (named {foreign[:200]})"
+        raise MapError(str(path), 2, 1, f"expected {names}, found none")
     return found
 
 

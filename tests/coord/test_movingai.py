@@ -201,3 +201,9 @@ def test_a_file_that_cannot_be_written_whole_is_not_left_behind(
     with pytest.raises(OutputError, match=r"out\.toml: cannot be written: No space left on device"):
         import_map(tmp_path / "a.map", tmp_path / "out" / "out.toml", agents=1, zones=1)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_scenario_may_name_a_map_of_any_length(tmp_path: Path) -> None:
+    with pytest.raises(MapError, match="expected the map a{100} beside the file") as caught:
+        map_beside(tmp_path / "x.scen", "a" * 5000)
+    assert len(caught.value.detail) < 400
