@@ -111,7 +111,6 @@ depth = 4_000_000
 a = np.broadcast_to(np.float32(1), (2000, depth))
 b = np.broadcast_to(np.float32(1), (depth, 64))
 out = np.zeros((2000, 64), np.float32)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start its background jobs with SIGINT ignored
 signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
 signal.setitimer(signal.ITIMER_REAL, 0.1)
 try:
