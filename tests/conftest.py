@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
-    """A shell starts its background jobs with SIGINT ignored, and children inherit that: tests of Ctrl-C need it back."""
+    """A shell starts its background jobs with SIGINT ignored, and children inherit that: tests need it back."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
