@@ -43,6 +43,7 @@ from coord.errors import (
     PlannerError,
     RunError,
     ScenarioError,
+    TooLargeError,
 )
 from coord.explain import Explanation, Option, UnknownIdError, explain
 from coord.field import field_at, field_points, field_raster, gaussian_at
@@ -163,6 +164,7 @@ __all__ = [
     "ScenarioError",
     "Scorer",
     "Setup",
+    "TooLargeError",
     "UnknownIdError",
     "WorkZone",
     "ZoneReadiness",

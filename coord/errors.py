@@ -8,6 +8,7 @@ CoordError
 ├── ScenarioError   (ValueError)  a SITE.toml, or a file it names, that no run can start from: .file .where .detail
 ├── MapError        (ValueError)  a damaged .map or .scen file: .file .line .column .detail
 ├── InputsError     (ValueError)  bytes that are no part of coord.inputs: .offset .field .expected .got
+├── TooLargeError   (ValueError)  a tick whose inputs do not fit the events of a ledger
 ├── RunError        (ValueError)  a ledger that holds no run, or a run that this version can't read
 └── OutputError     (FileExistsError)  an output folder or file that is there already, or can't be made
 """
@@ -94,6 +95,10 @@ class InputsError(CoordError, ValueError):
 
     def __reduce__(self) -> tuple[type["InputsError"], tuple[int, str, object, object]]:
         return InputsError, (self.offset, self.field, self.expected, self.got)
+
+
+class TooLargeError(CoordError, ValueError):
+    """A tick whose inputs do not fit the events of a ledger; nothing of it is written."""
 
 
 class OutputError(CoordError, FileExistsError):

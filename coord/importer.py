@@ -119,11 +119,13 @@ def _document(path: Path, data: bytes, seed: int, map_name: str | None = None) -
 
 
 def _write(out: Path, document: dict[str, Any], files: dict[str, bytes]) -> Scenario:
+    if out.name in files:
+        raise OutputError(f"{out}: expected another name than that of a file beside it, {', '.join(files)}")
     text = canonical_text(document)
     made: list[Path] = []
     try:
         for name, data in {**files, out.name: text.encode()}.items():
-            if _place(out.parent / name, data, same_is_fine=name.endswith(".map")):
+            if _place(out.parent / name, data, same_is_fine=name.lower().endswith(".map")):
                 made.append(out.parent / name)
         return Scenario.load(out)
     except BaseException:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from coord.errors import InputsError
+from coord.errors import InputsError, TooLargeError
 from coord.records import AGENT_DTYPE, CONFIG_DTYPE, KERNEL_DTYPE, OBSTACLE_DTYPE, RING_DTYPE, ZONE_DTYPE
 
 MAGIC = b"JCI1"
@@ -117,7 +117,7 @@ def is_key(before: Inputs | None, now: Inputs, planned_index: int) -> bool:
 def encode(now: Inputs, tick: int, before: Inputs | None, *, part_bytes_max: int = PART_BYTES_MAX) -> list[bytes]:
     """The parts of one tick's inputs: a key when `before` is None, else a delta against it.
 
-    Raises ValueError when one item, or the whole, does not fit (16 parts of at most 8 MiB).
+    Raises TooLargeError when one item, or the whole, does not fit (16 parts of at most 8 MiB).
 
     >>> [len(part) for part in encode(Inputs(), 0, None)]
     [120]
@@ -132,7 +132,7 @@ def encode(now: Inputs, tick: int, before: Inputs | None, *, part_bytes_max: int
             extras[bit] = value
     parts = _split(pieces, flags, extras, part_bytes_max)
     if len(parts) > PARTS_MAX:
-        raise ValueError(
+        raise TooLargeError(
             f"coord.inputs: expected at most {PARTS_MAX} parts of {part_bytes_max} bytes, got {len(parts)}"
         )
     kind = KEY if before is None else DELTA
@@ -185,7 +185,7 @@ def _split(pieces: Sequence[Records], flags: int, extras: Sequence[bytes], part_
                 close()
                 fit = room_whole // size
                 if fit == 0:
-                    raise ValueError(f"coord.inputs: a part of {part_bytes_max} bytes holds no record of {size}")
+                    raise TooLargeError(f"coord.inputs: a part of {part_bytes_max} bytes holds no record of {size}")
             take = rows[done : done + fit]
             body += take.tobytes()
             changed[index] += len(take)
@@ -194,7 +194,7 @@ def _split(pieces: Sequence[Records], flags: int, extras: Sequence[bytes], part_
         if not flags & (1 << bit):
             continue
         if len(extra) > room_whole:
-            raise ValueError(
+            raise TooLargeError(
                 f"coord.inputs: {('config', 'rings', 'grid')[bit]} of {len(extra)} bytes does not fit a part"
             )
         if len(body) + len(extra) > room_whole:

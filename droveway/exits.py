@@ -44,6 +44,7 @@ CODES: Final[dict[str, int]] = {
     "storage.errors.ReadOnlyError": USAGE,
     "storage.errors.StorageError": INPUT,
     "coord.errors.OutputError": USAGE,
+    "coord.errors.TooLargeError": LIMIT,
     "coord.explain.UnknownIdError": USAGE,
     "coord.errors.CoordError": INPUT,
     "tensor.errors.BudgetExceeded": LIMIT,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from coord.errors import InputsError
+from coord.errors import InputsError, TooLargeError
 from coord.inputs import HEAD_BYTES, Inputs, apply, differences, encode, is_key
 from coord.records import AGENT_DTYPE, KERNEL_DTYPE, OBSTACLE_DTYPE, RING_DTYPE, ZONE_DTYPE, PlanConfig
 
@@ -196,3 +196,17 @@ def test_the_worked_example_of_the_page_is_what_the_encoder_writes() -> None:
     assert [(d[0], d[1], d[2]) for d in differences(state, after)] == [
         ("agents", 7, "mode"), ("agents", 7, "x"), ("agents", 7, "zone"),
     ]  # fmt: skip
+
+
+def test_inputs_that_fit_no_event_are_a_limit() -> None:
+    from droveway.exits import LIMIT, ending_of
+
+    now = Inputs(agents=np.zeros(40, AGENT_DTYPE))
+    now.agents["id"] = np.arange(40)
+    for part_bytes_max, text in (
+        (60, "a part of 60 bytes holds no record of 52"),
+        (170, "at most 16 parts of 170 bytes"),
+    ):
+        with pytest.raises(TooLargeError, match=text) as caught:
+            encode(now, 0, None, part_bytes_max=part_bytes_max)
+        assert ending_of(caught.value).code == LIMIT

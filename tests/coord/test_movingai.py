@@ -204,6 +204,15 @@ def test_a_file_that_cannot_be_written_whole_is_not_left_behind(
 
 
 def test_a_scenario_may_name_a_map_of_any_length(tmp_path: Path) -> None:
-    with pytest.raises(MapError, match="expected the map a{100} beside the file") as caught:
+    with pytest.raises(MapError, match=r"expected the map a{100} beside the file") as caught:
         map_beside(tmp_path / "x.scen", "a" * 5000)
     assert len(caught.value.detail) < 400
+
+
+def test_a_map_beside_its_site_may_end_in_capitals_and_the_site_needs_another_name(tmp_path: Path) -> None:
+    (tmp_path / "a.MAP").write_bytes(b"type octile\nheight 1\nwidth 3\nmap\n...\n")
+    assert import_map(tmp_path / "a.MAP", tmp_path / "a.toml", agents=1, zones=1).setup.grid is not None
+    (tmp_path / "out").mkdir()
+    with pytest.raises(OutputError, match=r"a\.MAP: expected another name than that of a file beside it, a\.MAP$"):
+        import_map(tmp_path / "a.MAP", tmp_path / "out" / "a.MAP", agents=1, zones=1)
+    assert list((tmp_path / "out").iterdir()) == []
