@@ -69,24 +69,28 @@ def audit(
     report = Report()
     path = Path(run) if isinstance(run, str | Path) else run.path
     first = None if progress is None else lambda done, size: progress(done, 2 * size)
+    told: set[int | None] = set()
     for problem in stl.ledger_problems(path, report, wanted, first):
         report.add_problem(problem)
+        told.add(problem.rank)
     if not isinstance(run, str | Path):
-        _scan(run, report, replan, resimulate, progress)
+        _scan(run, report, replan, resimulate, progress, told)
         return report
     ledger = stl.try_open(path, report)
     if ledger is not None:
         with ledger:
-            _scan(ledger, report, replan, resimulate, progress)
+            _scan(ledger, report, replan, resimulate, progress, told)
     return report
 
 
-def _scan(ledger: Ledger, report: Report, replan: bool, resimulate: bool, progress: Progress | None) -> None:
+def _scan(
+    ledger: Ledger, report: Report, replan: bool, resimulate: bool, progress: Progress | None, told: set[int | None]
+) -> None:
     from coord import stl
 
     # A live writer may have appended since the ledger itself was checked: its new events are for the next audit.
     size = min(ledger.head().size, report.size)
-    auditor = _Auditor(report, replan, resimulate)
+    auditor = _Auditor(report, replan, resimulate, told)
     for rank, event in stl.read_events(ledger, size):
         if isinstance(event, str):
             auditor.skip(event, rank)
@@ -100,8 +104,9 @@ def _scan(ledger: Ledger, report: Report, replan: bool, resimulate: bool, progre
 class _Auditor:
     """Takes the events in order and keeps what the next one needs."""
 
-    def __init__(self, report: Report, replan: bool, resimulate: bool) -> None:
+    def __init__(self, report: Report, replan: bool, resimulate: bool, told: set[int | None]) -> None:
         self._report = report
+        self._told = told  # ranks that the ledger's own check found damaged
         self._replan = replan
         self._resimulate = resimulate
         self._scenario: Event | None = None
@@ -156,7 +161,8 @@ class _Auditor:
 
     def skip(self, text: str, rank: int) -> None:
         """An event that can't be read: nothing is known until the next key."""
-        self._report.add_problem(Problem(rank, "event", "a readable event", "damage", text))
+        if rank not in self._told:
+            self._report.add_problem(Problem(rank, "event", "a readable event", "damage", text))
         self._forget()
         self._sequence += 1
 

@@ -107,3 +107,12 @@ class OutputError(CoordError, FileExistsError):
 
 class RunError(CoordError, ValueError):
     """A ledger that holds no run, or a run that this version can't read."""
+
+
+def unreadable(error: OSError) -> str:
+    """What is wrong with a file that the operating system does not give, as the end of an error text.
+
+    >>> unreadable(FileNotFoundError(2, "No such file or directory"))
+    'expected to read it, got: no such file or directory'
+    """
+    return f"expected to read it, got: {(error.strerror or str(error)).lower()}"

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coord.checks import check_agents, check_zones
-from coord.errors import BadInput, ScenarioError
+from coord.errors import BadInput, ScenarioError, unreadable
 from coord.grid import Grid
 from coord.movingai import cell_centres
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE, AgentMode
@@ -107,16 +107,16 @@ def from_tables(what: str, rows: Sequence[Mapping[str, Any]]) -> tuple[Records, 
     return out, external
 
 
-def from_file(what: str, path: Path, file: str) -> Records:
-    """Records sorted by id from a .npy file; never a pickle, and never more bytes than the file has."""
+def from_file(what: str, path: Path, file: str, most: int) -> Records:
+    """At most `most` records sorted by id from a .npy file; never a pickle, and never more bytes than the file has."""
     dtype = AGENT_DTYPE if what == "agents" else ZONE_DTYPE
     where = f"[{what}] file {path.name}"
     try:
         with path.open("rb") as stream:
-            count = _npy_count(stream, dtype, path.stat().st_size, file, where)
+            count = _npy_count(stream, dtype, path.stat().st_size, file, where, most)
             out = np.fromfile(stream, dtype, count)
     except OSError as error:
-        raise ScenarioError(file, where, f"cannot be read: {error.strerror}") from error
+        raise ScenarioError(file, where, unreadable(error)) from error
     except ValueError as error:
         if isinstance(error, ScenarioError):
             raise
@@ -132,7 +132,7 @@ def from_file(what: str, path: Path, file: str) -> Records:
     return out
 
 
-def _npy_count(stream: Any, dtype: np.dtype[np.void], size: int, file: str, where: str) -> int:
+def _npy_count(stream: Any, dtype: np.dtype[np.void], size: int, file: str, where: str, most: int) -> int:
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise ScenarioError(file, where, f"expected .npy version 1.0 or 2.0, got {version[0]}.{version[1]}")
@@ -155,8 +155,8 @@ def _npy_count(stream: Any, dtype: np.dtype[np.void], size: int, file: str, wher
     present = size - stream.tell()
     if present != shape[0] * dtype.itemsize:
         raise ScenarioError(file, where, f"expected {shape[0] * dtype.itemsize} bytes of records, got {present}")
-    if shape[0] > COUNT_MAX:
-        raise ScenarioError(file, where, f"expected at most {COUNT_MAX} records, got {shape[0]}")
+    if shape[0] > most:
+        raise ScenarioError(file, where, f"expected at most {most} records, got {shape[0]}")
     return int(shape[0])
 
 

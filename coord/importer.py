@@ -149,6 +149,6 @@ def _place(path: Path, data: bytes, *, same_is_fine: bool) -> bool:
         if made:
             path.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise OutputError(f"{path}: cannot be written: {error.strerror}") from error
+            raise OutputError(f"{path}: expected to write it, got: {(error.strerror or str(error)).lower()}") from error
         raise
     return True

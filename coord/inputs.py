@@ -282,6 +282,7 @@ def _extend(
 
 
 def _apply_extras(state: Inputs, head: Head, part: bytes, offset: int) -> int:
+    before = (state.config, state.rings, state.ring_count, state.grid)
     if head.flags & HAS_CONFIG:
         state.config = _take(part, offset, CONFIG_BYTES, "config")
         offset += CONFIG_BYTES
@@ -294,6 +295,11 @@ def _apply_extras(state: Inputs, head: Head, part: bytes, offset: int) -> int:
     if head.flags & HAS_GRID:
         state.grid = _take(part, offset, head.counts[5], "grid")
         offset += len(state.grid)
+    if head.kind == DELTA:  # one encoding for one change: what stays is not repeated
+        same = (state.config == before[0], (state.rings, state.ring_count) == before[1:3], state.grid == before[3])
+        for bit, unchanged in enumerate(same):
+            repeated = bool(head.flags & (1 << bit)) and unchanged
+            _expect(not repeated, 7, "flags", "flags of what changes", f"bit {bit} set for what stays")
     return offset
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from coord.errors import MapError
+from coord.errors import MapError, unreadable
 from coord.grid import Grid
 from tensor.float_mode import plain_mode
 
@@ -157,7 +157,7 @@ def read_file(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise MapError(str(path), 0, 0, f"cannot be read: {error.strerror}") from error
+        raise MapError(str(path), 0, 0, unreadable(error)) from error
     if len(data) > FILE_BYTES_MAX:
         raise MapError(str(path), 0, 0, f"expected at most {FILE_BYTES_MAX} bytes")
     return data

@@ -75,17 +75,26 @@ class Report:
 
 
 def parse_checkpoint(value: tuple[int | str, bytes | str] | str) -> tuple[int, bytes]:
-    """(size, root) from a pair (root as bytes, hexadecimal or base64), or from a checkpoint: origin, size, base64 root.
+    """(size, root) from a pair or a text "SIZE:ROOT" (root as bytes, hexadecimal or base64), or from the text of a
+    checkpoint: origin, size, base64 root.
 
     Only size and root are read; signature lines after an empty line are not checked here.
 
     >>> parse_checkpoint("droveway.example/ledger\\n2\\ni78cvfbm2ngg8djMsyOgEvv5buE3kYuhvLNaw8h/eIU=\\n")[0]
     2
+    >>> parse_checkpoint("601:" + 32 * "0a") == (601, 32 * b"\\n")
+    True
     """
     if isinstance(value, str):
+        size_text, colon, root_text = value.partition(":")
+        if colon and size_text.isdigit() and "\n" not in root_text:
+            return parse_checkpoint((size_text, root_text))
         lines = value.split("\n")
         if len(lines) < 4 or not lines[0]:
-            raise ValueError("checkpoint: expected the lines origin, size and base64 root, each ended by a newline")
+            raise ValueError(
+                "checkpoint: expected SIZE:ROOT, or the lines origin, size and base64 root, each ended by a newline, "
+                f"got {value[:40]!r}"
+            )
         return _size(lines[1], "line 2: "), _base64_root(lines[2])
     size, root = value
     size = _size(str(size), "")

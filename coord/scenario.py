@@ -19,13 +19,26 @@ from blake3 import blake3
 
 from coord import fleet
 from coord.checks import PLANNERS
-from coord.errors import MapError, ScenarioError
+from coord.errors import MapError, ScenarioError, unreadable
 from coord.fleet import Draw
 from coord.grid import Grid
+from coord.inputs import PART_BYTES_MAX
 from coord.movingai import parse_map, read_file
 from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, PlanConfig
 from coord.rings import Rings
-from coord.scenario_schema import DEMANDS, OBSTACLE_KINDS, REQUIRED, TABLES, Key, Table, fault_of, nearest
+from coord.scenario_schema import (
+    AGENTS_MAX,
+    DEMANDS,
+    OBSTACLE_KINDS,
+    REQUIRED,
+    TABLES,
+    ZONES_MAX,
+    Key,
+    Table,
+    fault_of,
+    nearest,
+    shown,
+)
 from coord.setup import Motion, Setup
 from tensor.float_mode import plain_mode
 
@@ -33,6 +46,9 @@ Records = npt.NDArray[np.void]
 Document = dict[str, Any]
 
 TOML_BYTES_MAX = 2**26
+RINGS_BYTES_MAX = PART_BYTES_MAX - 64  # they stand in one part of coord.inputs
+INPUTS_BYTES_MAX = 120_000_000  # 16 parts of 8 MiB, none filled to the last byte
+SCENARIO_BYTES_MAX = 16_000_000  # of an event's 16 MiB
 PLANNER_CODES = {name: code for code, name in PLANNERS.items()}
 _KIND_CODES = {"circle": 0, "polygon": 1, "box": 2}
 
@@ -62,7 +78,7 @@ class Scenario:
                 raise ScenarioError(str(path), "", f"expected at most {TOML_BYTES_MAX} bytes")
             text = data.decode("utf-8")
         except OSError as error:
-            raise ScenarioError(str(path), "", f"cannot be read: {error.strerror}") from error
+            raise ScenarioError(str(path), "", unreadable(error)) from error
         except UnicodeDecodeError as error:
             raise ScenarioError(
                 str(path), "", f"expected UTF-8, got byte {error.object[error.start]:#04x} at {error.start}"
@@ -144,17 +160,34 @@ def _normalised(raw: Mapping[str, Any], file: str) -> Document:
             document[table.name] = _rows(table, value, file)
         else:
             if not isinstance(value, dict):
-                raise ScenarioError(file, table.name, f"expected a table [{table.name}], got {type(value).__name__}")
+                found = _kind_of(table.name, value)
+                raise ScenarioError(file, table.name, f"expected a table [{table.name}], got {found}")
             document[table.name] = _table(table, value, file, f"[{table.name}] ")
     if document["motion"]["model"] is None:
         document["motion"]["model"] = "grid" if "map" in document else "straight"
     return document
 
 
+def _kind_of(name: str, value: Any) -> str:
+    """What stands in place of a table, and the table that was perhaps meant: [agents] is not [[agent]]."""
+    if isinstance(value, dict):
+        found = f"one table [{name}]"
+    elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+        found = f"tables [[{name}]]"
+    else:
+        found = f"{shown(value)}"
+    other = f"{name}s" if f"{name}s" in TABLES else name[:-1]
+    if other not in TABLES:
+        return found
+    return f"{found}; did you mean {f'[[{other}]]' if TABLES[other].rows else f'[{other}]'}?"
+
+
 def _rows(table: Table, value: Any, file: str) -> list[Document]:
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
-        raise ScenarioError(file, table.name, f"expected tables [[{table.name}]], got {type(value).__name__}")
+        raise ScenarioError(file, table.name, f"expected tables [[{table.name}]], got {_kind_of(table.name, value)}")
     rows = [_table(table, row, file, f"[[{table.name}]] {number} ") for number, row in enumerate(value, start=1)]
+    for number, row in enumerate(rows, start=1):
+        _check_row(table.name, row, file, f"[[{table.name}]] {number} ")
     if table.name in ("agent", "zone"):
         seen: dict[int, int] = {}
         for number, row in enumerate(rows, start=1):
@@ -164,6 +197,21 @@ def _rows(table: Table, value: Any, file: str) -> list[Document]:
             seen[row["id"]] = number
         return sorted(rows, key=lambda row: int(row["id"]))
     return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+_SHAPE_KEYS = {"circle": ("x", "y", "radius"), "box": ("x", "y", "radius", "half_y"), "polygon": ("points",)}
+
+
+def _check_row(name: str, row: Mapping[str, Any], file: str, where: str) -> None:
+    """What no single key says: the keys of a shape, and the least size of a weight."""
+    if name == "obstacle":
+        keys = _SHAPE_KEYS[row["kind"]]
+        for key in ("x", "y", "radius", "half_y", "points"):
+            if (key in keys) != (row[key] is not None):
+                what = "is missing" if row[key] is None else "does not belong"
+                raise ScenarioError(file, f"{where}{key}", f"{what} in a {row['kind']}: {', '.join(keys)}")
+    if name == "kernel" and row["weight"] != 0 and abs(row["weight"]) < math.ldexp(1.0, -64):
+        raise ScenarioError(file, f"{where}weight", f"expected 0 or a size of at least 2^-64, got {row['weight']}")
 
 
 def _table(table: Table, values: Mapping[str, Any], file: str, where: str, known: list[str] | None = None) -> Document:
@@ -205,10 +253,10 @@ def _setup(document: Document, base_dir: Path, file: str) -> Setup:
     zones, zone_draw, zone_ids = _records("zones", document, base_dir, grid, file)
     if grid is not None:
         fleet.check_on_grid(agents, zones, grid, file, agent_ids, zone_ids)
-    obstacles, rings = _obstacles(document.get("obstacle", []), file)
+    obstacles, rings = _obstacles(document.get("obstacle", []))
     origin = document["origin"]
     plan = {key: value for key, value in document["plan"].items() if key != "every_ticks"}
-    return Setup(
+    setup = Setup(
         name=name,
         seed=document["seed"],
         tick_ns=document["tick_ns"],
@@ -220,7 +268,7 @@ def _setup(document: Document, base_dir: Path, file: str) -> Setup:
         grid=grid,
         rings=rings,
         obstacles=obstacles,
-        kernels=_kernels(document.get("kernel", []), file),
+        kernels=_kernels(document.get("kernel", [])),
         agents=agents,
         zones=zones,
         agent_draw=agent_draw,
@@ -229,6 +277,30 @@ def _setup(document: Document, base_dir: Path, file: str) -> Setup:
         zone_ids=tuple(zone_ids),
         toml_digest=blake3(canonical_text(document).encode()).digest(),
     )
+    _check_size(setup, file)
+    return setup
+
+
+def _check_size(setup: Setup, file: str) -> None:
+    """What the first event of a run and a part of its inputs must hold whole."""
+    rings = 0 if setup.rings is None else setup.rings.table.nbytes + setup.rings.points.nbytes
+    if rings > RINGS_BYTES_MAX:
+        raise ScenarioError(
+            file, "[[obstacle]] points", f"expected at most {RINGS_BYTES_MAX} bytes in all polygons, got {rings}"
+        )
+    cells = 0 if setup.grid is None else setup.grid.width * setup.grid.height // 8
+    ids = 9 * (len(setup.agent_ids) + len(setup.zone_ids))
+    size = rings + setup.obstacles.nbytes + setup.kernels.nbytes + cells + ids
+    if size > SCENARIO_BYTES_MAX:
+        raise ScenarioError(
+            file, "", f"expected at most {SCENARIO_BYTES_MAX} bytes of obstacles, kernels, map and ids, got {size}"
+        )
+    tables = (setup.agents, setup.zones, setup.obstacles, setup.kernels)
+    inputs = sum(len(table) * (4 + table.dtype.itemsize) for table in tables) + rings + cells
+    if inputs > INPUTS_BYTES_MAX:
+        raise ScenarioError(
+            file, "", f"expected at most {INPUTS_BYTES_MAX} bytes of agents, zones and all else at a tick, got {inputs}"
+        )
 
 
 def _grid(document: Document, base_dir: Path, file: str) -> Grid | None:
@@ -239,7 +311,7 @@ def _grid(document: Document, base_dir: Path, file: str) -> Grid | None:
     try:
         data = read_file(path)
     except MapError as error:
-        raise ScenarioError(file, "[map] file", f"{path} {error.detail}") from error
+        raise ScenarioError(file, "[map] file", f"{path}: {error.detail}") from error
     expected, got = section["blake3"], blake3(data).hexdigest()
     if expected is not None and expected != got:
         raise ScenarioError(file, "[map] blake3", f"expected {expected}, {path} has {got}")
@@ -265,6 +337,9 @@ def _records(
     what: str, document: Document, base_dir: Path, grid: Grid | None, file: str
 ) -> tuple[Records, Draw | None, list[int]]:
     section, tables = document.get(what), document.get(what[:-1])
+    most = AGENTS_MAX if what == "agents" else ZONES_MAX
+    if tables is not None and len(tables) > most:
+        raise ScenarioError(file, f"[[{what[:-1]}]]", f"expected at most {most}, got {len(tables)}")
     if section is None:
         records, external = fleet.from_tables(what, tables or [])
         return records, None, external
@@ -273,9 +348,7 @@ def _records(
     if (section["random"] is None) == (section["file"] is None):
         raise ScenarioError(file, f"[{what}]", "expected one of random and file")
     if section["file"] is not None:
-        return fleet.from_file(what, base_dir / section["file"], file), None, []
-    if section["random"] > fleet.COUNT_MAX:
-        raise ScenarioError(file, f"[{what}] random", f"expected at most {fleet.COUNT_MAX}, got {section['random']}")
+        return fleet.from_file(what, base_dir / section["file"], file, most), None, []
     names = fleet.AGENT_KEYS if what == "agents" else fleet.ZONE_KEYS
     if section["box"] is not None and grid is not None:
         raise ScenarioError(file, f"[{what}] box", "expected no box with a [map]: places are drawn on its free cells")
@@ -287,19 +360,12 @@ def _records(
         raise ScenarioError(file, f"[{what}] random", str(error)) from error
 
 
-_SHAPE_KEYS = {"circle": ("x", "y", "radius"), "box": ("x", "y", "radius", "half_y"), "polygon": ("points",)}
-
-
-def _obstacles(rows: list[Document], file: str) -> tuple[Records, Rings | None]:
+def _obstacles(rows: list[Document]) -> tuple[Records, Rings | None]:
     out = np.zeros(len(rows), OBSTACLE_DTYPE)
     polygons: list[list[list[float]]] = []
     for number, row in enumerate(rows):
         kind = row["kind"]
         assert kind in OBSTACLE_KINDS
-        for name in ("x", "y", "radius", "half_y", "points"):
-            if (name in _SHAPE_KEYS[kind]) != (row[name] is not None):
-                what = "is missing" if row[name] is None else "does not belong"
-                raise ScenarioError(file, f"[[obstacle]] {name}", f"{what} in a {kind}: {', '.join(_SHAPE_KEYS[kind])}")
         out[number]["id"], out[number]["kind"] = number, _KIND_CODES[kind]
         out[number]["margin"] = row["margin"]
         if kind == "polygon":
@@ -311,13 +377,9 @@ def _obstacles(rows: list[Document], file: str) -> tuple[Records, Rings | None]:
     return out, Rings.of(polygons) if polygons else None
 
 
-def _kernels(rows: list[Document], file: str) -> Records:
+def _kernels(rows: list[Document]) -> Records:
     out = np.zeros(len(rows), KERNEL_DTYPE)
     for number, row in enumerate(rows):
-        if row["weight"] != 0 and abs(row["weight"]) < math.ldexp(1.0, -64):
-            raise ScenarioError(
-                file, "[[kernel]] weight", f"expected 0 or a size of at least 2^-64, got {row['weight']}"
-            )
         out[number]["id"] = number
         for name in ("x", "y", "sigma", "weight"):
             out[number][name] = row[name]

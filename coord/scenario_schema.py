@@ -18,6 +18,8 @@ U64_MAX = 2**64 - 1
 F64_MAX = sys.float_info.max
 F32_MAX = float.fromhex("0x1.fffffep127")
 POSITION_MAX_M = 2.0**20
+AGENTS_MAX = 524_000  # a decision is one event: 128 bytes and 32 an agent, the ids of its inputs, at most 16 MiB
+ZONES_MAX = 2**24
 NAME_BYTES_MAX = 60  # the producer "sim/" + name has at most 64 bytes
 
 PLANNERS = ("greedy", "swap")
@@ -99,7 +101,7 @@ TABLES: dict[str, Table] = {
             "", "At the top of the file",
             (
                 Key("version", "int", REQUIRED, "version of this format: 1", 1, 1),
-                Key("name", "str", REQUIRED, '1 to 60 bytes; the producer is "sim/" and the name'),
+                Key("name", "str", REQUIRED, '1 to 60 bytes; in a ledger, events are by "sim/" and this name'),
                 Key("seed", "int", 0, "seed of every random draw", 0, U64_MAX),
                 Key("tick_ns", "int", 1_000_000_000, "nanoseconds of a tick; they never reach a decision", 1, U64_MAX),
                 Key("origin", "point3", None, "latitude, longitude (degrees), height (metres) of (0, 0, 0)"),
@@ -150,7 +152,7 @@ TABLES: dict[str, Table] = {
         Table(
             "agents", "Agents by number or from a file (else [[agent]])",
             (
-                _u32("random", None, "so many agents, at places drawn from the seed"),
+                _u32("random", None, "so many agents, at places drawn from the seed", 0, AGENTS_MAX),
                 Key("file", "str", None, "a .npy file of AgentState records"),
                 _BOX, _SPEED, _ENERGY, _CAPS, _MEMORY,
             ),
@@ -158,7 +160,7 @@ TABLES: dict[str, Table] = {
         Table(
             "zones", "Zones by number or from a file (else [[zone]])",
             (
-                _u32("random", None, "so many zones, at places drawn from the seed"),
+                _u32("random", None, "so many zones, at places drawn from the seed", 0, ZONES_MAX),
                 Key("file", "str", None, "a .npy file of WorkZone records"),
                 _BOX, _RADIUS, _PRIORITY, _SERVICE, _NEEDS, _COST,
             ),
@@ -237,11 +239,11 @@ def fault_of(key: Key, value: object) -> str | None:
     kind = key.kind
     if kind == "int":
         if not isinstance(value, int) or isinstance(value, bool):
-            return f"expected an integer, got {_shown(value)}"
+            return f"expected an integer, got {shown(value)}"
         return _range_fault(key, value)
     if kind in ("float", "position"):
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return f"expected a number, got {_shown(value)}"
+            return f"expected a number, got {shown(value)}"
         if not _is_finite(value):
             return f"expected a finite number, got {_number(value)}"
         return _range_fault(key, value)
@@ -275,7 +277,7 @@ def _bound(value: float | None) -> str:
 
 def _word_fault(key: Key, value: object) -> str | None:
     if not isinstance(value, str):
-        return f"expected a text, got {_shown(value)}"
+        return f"expected a text, got {shown(value)}"
     if "\0" in value:
         return "expected a text without the character U+0000"
     if value in key.later:
@@ -302,7 +304,7 @@ def _array_fault(kind: str, value: object) -> str | None:
             if good and kind in ("points", "box") and abs(number) > POSITION_MAX_M:
                 return f"expected coordinates of at most 2^20 metres, got {_number(number)}"
     if not good:
-        return f"expected {_ARRAYS[kind]}, got {_shown(value)}"
+        return f"expected {_ARRAYS[kind]}, got {shown(value)}"
     if kind == "box" and isinstance(value, list) and not (value[0] <= value[2] and value[1] <= value[3]):
         return f"expected x0 <= x1 and y0 <= y1, got {value}"
     if kind == "point3" and isinstance(value, list) and not (abs(value[0]) <= 90 and abs(value[1]) <= 180):
@@ -310,7 +312,8 @@ def _array_fault(kind: str, value: object) -> str | None:
     return None
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value of a TOML file as an error names it."""
     names = {bool: "boolean", str: "text", int: "integer", float: "number", list: "array", dict: "table"}
     try:
         text = repr(value)

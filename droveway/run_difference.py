@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from droveway.exits import InputProblem, quoted, reading
 from droveway.outside_ids import NO_ZONE, OutsideIds
+from droveway.problem_groups import group_text, grouped
 from droveway.scenario_difference import scenario_differences
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def require_whole(reader: "RunReader") -> None:
     path = reader.ledger.path
     report = verify_ledger(path)
     if not report.ok:
-        text = report.problems[0].text.removeprefix(f"{path}: ")
+        text = group_text(grouped(report.problems)[0]).removeprefix(f"{path}: ")
         raise InputProblem(path, f"expected a whole ledger, got damage: {text}", f"droveway verify {quoted(path)}")
 
 

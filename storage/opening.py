@@ -66,7 +66,7 @@ def require_run(run: Path) -> None:
     """Raises NotALedgerError unless the path is a directory with a store, or with a HEAD that lost its store."""
     try:
         if not run.exists():
-            raise NotALedgerError(f"{run}: no such directory")
+            raise NotALedgerError(f"{run}: expected to read it, got: no such file or directory")
         if not run.is_dir():
             raise NotALedgerError(f"{run}: expected a directory that holds a ledger, got a file")
         if not has_store(run) and not layout.head_path(run).exists():

@@ -11,6 +11,7 @@ from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output
 from droveway.outside_ids import OutsideIds
+from droveway.problem_groups import group_text, grouped
 from droveway.progress import Progress
 
 SHOWN_MAX = 10
@@ -49,15 +50,17 @@ def checkpoint(text: str) -> tuple[int, bytes]:
     """SIZE:ROOT, or the size and root of a checkpoint file."""
     from coord.report import parse_checkpoint
 
-    size, colon, root = text.partition(":")
-    if colon and size.isdigit():
+    size, colon, _ = text.partition(":")
+    path = Path(text)
+    if colon and size.isdigit() and not path.exists():
         try:
-            return parse_checkpoint((size, root))
+            return parse_checkpoint(text)
         except ValueError as error:
             raise UsageProblem(
                 None, f"--expect: {error}", "SIZE:ROOT with the 64 digits that simulate printed"
             ) from None
-    path = Path(text)
+    if not path.exists():
+        raise InputProblem(path, "expected SIZE:ROOT or a checkpoint file, got: no such file")
     with reading(path):
         content = path.read_bytes()
     try:
@@ -69,10 +72,12 @@ def checkpoint(text: str) -> tuple[int, bytes]:
 def tell(out: Output, run: Path, report: Any) -> None:
     """The findings in the order of the ledger, then the answer."""
     shown = SHOWN_MAX if not out.as_json else None
-    for problem in report.problems[:shown]:
-        record = {"type": "problem", "rank": problem.rank, "where": problem.where}
-        record |= {"expected": problem.expected, "got": problem.got, "text": problem.text}
-        out.result(record, problem.text)
+    groups = grouped(report.problems)[:shown]
+    for group in groups:
+        first = group[0]
+        record = {"type": "problem", "rank": first.rank, "last_rank": group[-1].rank, "where": first.where}
+        record |= {"expected": first.expected, "got": first.got, "text": group_text(group)}
+        out.result(record, group_text(group))
     ids = stored_ids(run) if report.first_divergences else OutsideIds()
     for divergence in report.first_divergences[:shown]:
         outside = ids.divergence(divergence)
@@ -82,7 +87,7 @@ def tell(out: Output, run: Path, report: Any) -> None:
         out.result(record, str(outside))
     hidden = report.problem_count + report.divergences
     if not out.as_json:
-        hidden -= len(report.problems[:shown]) + len(report.first_divergences[:shown])
+        hidden -= sum(map(len, groups)) + len(report.first_divergences[:shown])
         if hidden:
             out.text(f"and {hidden} more")
     record = {

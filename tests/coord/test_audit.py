@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import storage
@@ -256,11 +256,25 @@ def test_a_checkpoint_of_fewer_events_is_found_in_a_longer_ledger_and_not_in_a_s
     assert report.problems[0].where == "checkpoint"
 
 
+FORMS = "checkpoint: expected SIZE:ROOT, or the lines origin, size and base64 root, each ended by a newline, got "
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("", "checkpoint: expected the lines origin, size and base64 root, each ended by a newline"),
-        ("a\n1\nAAAA", "checkpoint: expected the lines origin, size and base64 root, each ended by a newline"),
+        (
+            "",
+            FORMS + "''",
+        ),
+        (
+            "a\n1\nAAAA",
+            FORMS + r"'a\n1\nAAAA'",
+        ),
+        (
+            "foo",
+            FORMS + "'foo'",
+        ),
+        ("5:abc", "checkpoint: expected the base64 of a root of 32 bytes, got 'abc'"),
         ("a\n01\nAAAA\n", "checkpoint: line 2: expected a decimal size below 2^64, got '01'"),
         ("a\n-1\nAAAA\n", "checkpoint: line 2: expected a decimal size below 2^64, got '-1'"),
         ("a\n1\nAAAA\n", "checkpoint: expected the base64 of a root of 32 bytes, got 'AAAA'"),
@@ -423,6 +437,7 @@ def test_an_open_ledger_is_audited_in_place(run: Path) -> None:
 
 
 @given(st.integers(1, 12), st.integers(0, 10**6), st.integers(0, 7))
+@example(3, 7, 1)  # a delta that repeats the rings, which are none
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_flip_in_inputs_or_frames_with_a_new_tree_over_it_is_found(
     run: Path, tmp_path_factory: pytest.TempPathFactory, rank: int, offset: int, bit: int

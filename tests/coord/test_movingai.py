@@ -198,7 +198,7 @@ def test_a_file_that_cannot_be_written_whole_is_not_left_behind(
 
     monkeypatch.setattr(Path, "open", opened)
     (tmp_path / "out").mkdir()
-    with pytest.raises(OutputError, match=r"out\.toml: cannot be written: No space left on device"):
+    with pytest.raises(OutputError, match=r"out\.toml: expected to write it, got: no space left on device"):
         import_map(tmp_path / "a.map", tmp_path / "out" / "out.toml", agents=1, zones=1)
     assert list((tmp_path / "out").iterdir()) == []
 

@@ -51,7 +51,8 @@ def test_agents_are_sorted_by_id_and_get_the_defaults() -> None:
     ("text", "message"),
     [
         ('version = 2\nname = "t"\n', "SITE.toml: version: expected 1 to 1, got 2"),
-        ("version = 1\n", 'SITE.toml: name: is missing: 1 to 60 bytes; the producer is "sim/" and the name'),
+        ("version = 1\n",
+         'SITE.toml: name: is missing: 1 to 60 bytes; in a ledger, events are by "sim/" and this name'),
         ('version = 1\nname = ""\n', "SITE.toml: name: expected 1 to 60 bytes of printable text, got ''"),
         (HEAD + "sead = 1\n", "SITE.toml: sead: unknown key (nearest: seed)"),
         (HEAD + "[plann]\n", "SITE.toml: plann: unknown key (nearest: plan)"),
@@ -79,13 +80,14 @@ def test_agents_are_sorted_by_id_and_get_the_defaults() -> None:
         (HEAD + '[demand]\nmodel = "poisson"\n',
          'SITE.toml: [demand] model: "poisson" comes in a later version; this one has persistent'),
         (HEAD + "[faults]\nlost = 3\n", "SITE.toml: [faults] lost: faults come in a later version"),
-        (HEAD + "agents = 3\n", "SITE.toml: agents: expected a table [agents], got int"),
-        (HEAD + "[agent]\nid = 1\n", "SITE.toml: agent: expected tables [[agent]], got dict"),
+        (HEAD + "agents = 3\n", "SITE.toml: agents: expected a table [agents], got integer 3; did you mean [[agent]]?"),
+        (HEAD + "[agent]\nid = 1\n",
+         "SITE.toml: agent: expected tables [[agent]], got one table [agent]; did you mean [agents]?"),
         (HEAD + "[agents]\n", "SITE.toml: [agents]: expected one of random and file"),
         (HEAD + '[agents]\nrandom = 1\nfile = "a.npy"\n', "SITE.toml: [agents]: expected one of random and file"),
         (HEAD + "[agents]\nrandom = 1\n[[agent]]\nid = 1\nx = 0.0\ny = 0.0\n",
          "SITE.toml: [agents]: expected either [agents] or [[agent]], got both"),
-        (HEAD + "[agents]\nrandom = 99999999\n", "SITE.toml: [agents] random: expected at most 16777216, got 99999999"),
+        (HEAD + "[agents]\nrandom = 99999999\n", "SITE.toml: [agents] random: expected 0 to 524000, got 99999999"),
         (HEAD + "[agents]\nrandom = 1\nbox = [0, 0, 1]\n",
          "SITE.toml: [agents] box: expected 4 numbers [x0, y0, x1, y1], got array [0, 0, 1]"),
         (HEAD + "[agents]\nrandom = 1\nbox = [5, 0, 1, 1]\n",
@@ -96,23 +98,23 @@ def test_agents_are_sorted_by_id_and_get_the_defaults() -> None:
          "SITE.toml: [[agent]] 1 x: expected -1048576.0 to 1048576.0, got 1048577.0"),
         (HEAD + "[[agent]]\nid = 1\ny = 0.0\n", "SITE.toml: [[agent]] 1 x: is missing: metres east"),
         (HEAD + '[[obstacle]]\nkind = "circle"\nx = 1.0\ny = 1.0\n',
-         "SITE.toml: [[obstacle]] radius: is missing in a circle: x, y, radius"),
+         "SITE.toml: [[obstacle]] 1 radius: is missing in a circle: x, y, radius"),
         (HEAD + '[[obstacle]]\nkind = "polygon"\npoints = [[0, 0], [1, 0], [1, 1]]\nradius = 1.0\n',
-         "SITE.toml: [[obstacle]] radius: does not belong in a polygon: points"),
+         "SITE.toml: [[obstacle]] 1 radius: does not belong in a polygon: points"),
         (HEAD + '[[obstacle]]\nkind = "polygon"\npoints = [[0, 0], [1, 0]]\n',
          "SITE.toml: [[obstacle]] 1 points: expected at least 3 pairs [x, y], got array [[0, 0], [1, 0]]"),
         (HEAD + "[[kernel]]\nx = 0.0\ny = 0.0\nsigma = 0.0\nweight = 1.0\n",
          "SITE.toml: [[kernel]] 1 sigma: expected 0.0009765625 to 1048576.0, got 0.0"),
         (HEAD + "[[kernel]]\nx = 0.0\ny = 0.0\nsigma = 1.0\nweight = 1e-30\n",
-         "SITE.toml: [[kernel]] weight: expected 0 or a size of at least 2^-64, got 1e-30"),
+         "SITE.toml: [[kernel]] 1 weight: expected 0 or a size of at least 2^-64, got 1e-30"),
         (HEAD + "origin = [91.0, 0, 0]\n",
          "SITE.toml: origin: expected a latitude within ±90 and a longitude within ±180, got [91.0, 0, 0]"),
         (HEAD + '[scene]\nfile = "s.ply"\ntransform = [[1, 0], [0, 1]]\n',
          "SITE.toml: [scene] transform: expected 4 rows of 4 numbers, got array [[1, 0], [0, 1]]"),
         (HEAD + '[map]\nfile = "none.map"\n',
-         "SITE.toml: [map] file: none.map cannot be read: No such file or directory"),
+         "SITE.toml: [map] file: none.map: expected to read it, got: no such file or directory"),
         (HEAD + '[agents]\nfile = "none.npy"\n',
-         "SITE.toml: [agents] file none.npy: cannot be read: No such file or directory"),
+         "SITE.toml: [agents] file none.npy: expected to read it, got: no such file or directory"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_key_and_what_was_expected(text: str, message: str) -> None:
@@ -130,7 +132,7 @@ def test_a_missing_file_and_bytes_that_are_not_utf8_are_refused(tmp_path: Path) 
     path = tmp_path / "SITE.toml"
     with pytest.raises(ScenarioError) as error:
         Scenario.load(path)
-    assert str(error.value) == f"{path}: cannot be read: No such file or directory"
+    assert str(error.value) == f"{path}: expected to read it, got: no such file or directory"
     path.write_bytes(b"version = 1\nname = '\xff'\n")
     with pytest.raises(ScenarioError) as error:
         Scenario.load(path)
@@ -395,3 +397,54 @@ def test_a_header_that_numpy_cannot_parse_is_no_npy_file(tmp_path: Path, header:
     (tmp_path / "agents.npy").write_bytes(data)
     with pytest.raises(ScenarioError, match=r"\[agents\] file agents.npy: is not a .npy file: "):
         _site(HEAD + '[agents]\nfile = "agents.npy"\n', tmp_path)
+
+
+def test_what_no_event_can_hold_is_refused_at_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from coord import scenario
+
+    for limit, where in (
+        ("AGENTS_MAX", "[[agent]]: expected at most 1, got 2"),
+        ("RINGS_BYTES_MAX", "[[obstacle]] points: expected at most 1 bytes in all polygons, got 32"),
+        ("SCENARIO_BYTES_MAX", "expected at most 1 bytes of obstacles, kernels, map and ids, got 64"),
+        ("INPUTS_BYTES_MAX", "expected at most 1 bytes of agents, zones and all else at a tick, got 172"),
+    ):
+        monkeypatch.setattr(scenario, limit, 1)
+        text = HEAD + "[[agent]]\nid = 1\nx = 0.0\ny = 0.0\n[[agent]]\nid = 2\nx = 0.0\ny = 0.0\n"
+        text += '[[obstacle]]\nkind = "polygon"\npoints = [[0, 0], [1, 0], [0, 1]]\n'
+        with pytest.raises(ScenarioError) as error:
+            Scenario.loads(text)
+        assert str(error.value) == f"SITE.toml: {where}"
+        monkeypatch.undo()
+
+
+def test_the_most_agents_of_a_site_fit_one_event() -> None:
+    from coord.inputs import PARTS_MAX
+    from coord.scenario_schema import AGENTS_MAX
+    from storage import Event
+
+    parents = tuple(sorted(number.to_bytes(32, "little") for number in range(1, PARTS_MAX + 1)))
+    effect = bytes(128 + 32 * AGENTS_MAX)
+    event = Event(
+        producer="sim/" + "x" * 60, effect=effect, kind="coord.frame", parents=parents, sequence=2**64 - 1, schema=1,
+        tick=2**63,
+    )  # fmt: skip
+    assert Event.decode(event.encode()).tick == 2**63
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[[agents]]\nrandom = 3\n",
+         "agents: expected a table [agents], got tables [[agents]]; did you mean [[agent]]?"),
+        ("[zone]\nid = 1\n", "zone: expected tables [[zone]], got one table [zone]; did you mean [zones]?"),
+        ("[obstacle]\nx = 1\n", "obstacle: expected tables [[obstacle]], got one table [obstacle]"),
+        ('[[kernel]]\nx = 0\ny = 0\nsigma = 1\nweight = 1\n[[kernel]]\nx = 0\ny = 0\nsigma = 1\nweight = 1e-30\n',
+         "[[kernel]] 2 weight: expected 0 or a size of at least 2^-64, got 1e-30"),
+        ('[[obstacle]]\nkind = "circle"\nx = 9\ny = 0\nradius = 1\n[[obstacle]]\nkind = "circle"\nx = 1\nradius = 1\n',
+         "[[obstacle]] 2 y: is missing in a circle: x, y, radius"),
+    ],
+)  # fmt: skip
+def test_a_table_is_told_from_its_namesake_and_rows_by_their_number(text: str, error: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.loads(HEAD + text)
+    assert str(caught.value) == f"SITE.toml: {error}"

@@ -42,7 +42,10 @@ REFUSED_SITES = {
     ),
     "text that is no TOML": (HEAD + "[agents\n", "is not TOML: Expected ']' at the end of a table declaration"),
     "another version": ("version = 2\nname = 'a'\n", "version: expected 1 to 1, got 2"),
-    "a missing map": (MAPPED.replace("t.map", "no.map"), "[map] file: {folder}/no.map cannot be read: No such file"),
+    "a missing map": (
+        MAPPED.replace("t.map", "no.map"),
+        "[map] file: {folder}/no.map: expected to read it, got: no such file",
+    ),
 }
 MAP = "type octile\nheight 2\nwidth 3\nmap\n..@\n...\n"
 REFUSED_MAPS = {

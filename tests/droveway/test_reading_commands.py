@@ -72,8 +72,13 @@ def test_a_malformed_checkpoint_is_usage_on_the_command_line_and_input_in_a_file
     note = tmp_path / "note"
     note.write_text("nonsense")
     told = ask("verify", yard_run, "--expect", note)
-    assert told.code == 3 and told.err.startswith(f"error: {note}: checkpoint: expected the lines origin, size")
-    assert ask("verify", yard_run, "--expect", tmp_path / "absent").code == 3
+    assert told.code == 3 and told.err.startswith(
+        f"error: {note}: checkpoint: expected SIZE:ROOT, or the lines origin, size"
+    )
+    for text in ("601", tmp_path / "absent"):
+        told = ask("verify", yard_run, "--expect", text)
+        assert (told.code, told.out) == (3, "")
+        assert told.err == f"error: {text}: expected SIZE:ROOT or a checkpoint file, got: no such file\n"
 
 
 def test_reading_commands_change_no_byte_of_the_run(ask: Ask, yard_run: Path, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_missing_folder_around_the_output_is_named(ask: Ask, tmp_path: Path) -
 def test_a_missing_site_is_an_unreadable_input(ask: Ask, tmp_path: Path) -> None:
     told = ask("simulate", tmp_path / "site.toml", "-o", tmp_path / "run")
     assert told.code == 3
-    assert told.err == f"error: {tmp_path / 'site.toml'}: cannot be read: No such file or directory\n"
+    assert told.err == f"error: {tmp_path / 'site.toml'}: expected to read it, got: no such file or directory\n"
     assert not (tmp_path / "run").exists()
 
 

@@ -35,7 +35,7 @@ def test_a_path_that_is_no_ledger_is_refused_and_left_alone(tmp_path, open_it):
     folder.mkdir()
     (folder / "ledger").mkdir()
     for path, text in (
-        (missing, f"{missing}: no such directory"),
+        (missing, f"{missing}: expected to read it, got: no such file or directory"),
         (file, f"{file}: expected a directory that holds a ledger, got a file"),
         (folder, f"{folder}: holds no ledger (expected {folder / 'ledger'} and HEAD)"),
     ):
