@@ -37,13 +37,19 @@ def command(out: Output, file: Path, site: Path, agents: int | None, zones: int 
         raise UsageProblem(None, "a .map has no agents and zones: expected --agents N and --zones M")
     if ending == ".scen" and (zones is not None or seed is not None):
         raise UsageProblem(None, "a .scen has its own zones and draws nothing: expected neither --zones nor --seed")
+    from coord.errors import ScenarioError
     from coord.importer import import_map, import_scen
 
     with reading(file), writing(site):
-        if ending == ".map":
-            scenario = import_map(file, site, agents=agents or 0, zones=zones or 0, seed=seed or 0)
-        else:
-            scenario = import_scen(file, site, agents=agents)
+        try:
+            if ending == ".map":
+                scenario = import_map(file, site, agents=agents or 0, zones=zones or 0, seed=seed or 0)
+            else:
+                scenario = import_scen(file, site, agents=agents)
+        except ScenarioError as error:  # the site is ours and is gone: what it says is about the file and the options
+            where = error.where.removesuffix(" random").strip("[]")
+            option = f"--{where}: " if where in ("agents", "zones") else f"{error.where}: " if error.where else ""
+            raise InputProblem(file, f"{option}{error.detail}") from error
     setup = scenario.setup
     if ending == ".scen":
         out.note("starts became agents, goals zones; the pairs of start and goal are dropped: the planner decides")

@@ -1,5 +1,7 @@
 """What the command line says to people: one wording for one thing, hints that can be pasted, nothing that misleads."""
 
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -127,3 +129,66 @@ def test_explain_always_shows_the_zone_of_the_plan(ask: Ask, yard: Path, tmp_pat
             assert line.count("zone 1 ") < 2
     told = ask("explain", tmp_path / "run", "--tick", 20, "--agent", 3).out
     assert "   zone 27 went to agent 21: the score must win it\n" in told
+
+
+def test_an_import_that_fails_blames_the_map_and_the_option(ask: Ask, yard: Path, tmp_path: Path) -> None:
+    chart = yard.with_suffix(".map")
+    told = ask("import", chart, "-o", tmp_path / "y.toml", "--agents", 5000, "--zones", 1)
+    assert told.code == 3
+    assert told.err == (
+        f"error: {chart}: --agents: 5000 agents need distinct free cells, the largest component of the map has 996\n"
+    )
+    told = ask("import", chart, "-o", tmp_path / "y.toml", "--agents", 1, "--zones", 99_999_999)
+    assert told.err == f"error: {chart}: --zones: expected 0 to 16777216, got 99999999\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_many_agents_are_refused_at_load_with_file_key_and_limit(ask: Ask, tmp_path: Path) -> None:
+    site = tmp_path / "s.toml"
+    site.write_text(FLEET.replace("random = 2", "random = 600000"))
+    told = ask("simulate", site, "-o", tmp_path / "run")
+    assert (told.code, told.out) == (3, "")
+    assert told.err == f"error: {site}: [agents] random: expected 0 to 524000, got 600000\n"
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_file_has_one_wording(ask: Ask, tmp_path: Path) -> None:
+    for arguments in (
+        ("simulate", tmp_path / "none", "-o", tmp_path / "run"),
+        ("verify", tmp_path / "none"),
+        ("replay", tmp_path / "none"),
+        ("explain", tmp_path / "none", "--tick", 0, "--agent", 0),
+        ("info", tmp_path / "none"),
+        ("info", tmp_path / "none.toml"),
+        ("info", tmp_path / "none.map"),
+        ("info", tmp_path / "none.scen"),
+        ("import", tmp_path / "none.map", "-o", tmp_path / "s.toml", "--agents", 1, "--zones", 1),
+        ("import", tmp_path / "none.scen", "-o", tmp_path / "s.toml"),
+    ):
+        told = ask(*arguments)
+        named = next(argument for argument in arguments if "none" in str(argument))
+        assert told.code == 3
+        assert told.err == f"error: {named}: expected to read it, got: no such file or directory\n", arguments
+
+
+def test_one_damaged_block_is_one_finding(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(yard_run, tmp_path / "run"))
+    table = max((run / "ledger").glob("*.sst"), key=lambda path: path.stat().st_size)
+    data = bytearray(table.read_bytes())
+    data[20_000] ^= 1
+    table.write_bytes(data)
+    told = ask("verify", run)
+    assert told.code == 1
+    lines = told.out.splitlines()
+    assert re.match(rf"ranks \d+\.\.\d+: damaged block in {table.name}$", lines[0])
+    assert sum("rank 0" in line for line in lines) <= 1
+    assert len(lines) < 10
+    records = ask("verify", run, "--json").records
+    first = records[0]
+    assert (first["type"], first["where"]) == ("problem", str(table))
+    assert first["last_rank"] > first["rank"]
+    ranks = [r["rank"] for r in records[:-1] if r["rank"] is not None and r["got"] == "damage"]
+    assert len(ranks) == len(set(ranks)), "no rank twice"
+    told = ask("diff", yard_run, run)
+    assert (told.code, told.out) == (3, "")
+    assert f"error: {run}: expected a whole ledger, got damage: ranks " in told.err
