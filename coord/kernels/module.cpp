@@ -6,49 +6,29 @@
 #include <tuple>
 #include <vector>
 
-#include "droveway/dispatch.hpp"
+#include "droveway/area.hpp"
 #include "droveway/python_call.hpp"
 #include "table.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using droveway::call_kernel;
+using droveway::require_aligned;
 using droveway::CoordTable;
-using droveway::Isa;
 using droveway::Problem;
 using droveway::Shapes;
 
 namespace {
 
-Isa chosen = Isa::ref;
-const CoordTable* table = nullptr;
+droveway::Area<CoordTable> area("coord", DW_TABLES(coord_table), droveway::coord_self_test);
 
-const CoordTable* table_of(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::v4) return &isa_v4::coord_table;
-  if (isa == Isa::v3) return &isa_v3::coord_table;
-#else
-  if (isa == Isa::neon) return &isa_neon::coord_table;
-#endif
-  return nullptr;
-}
-
-// The table in use. Under DROVEWAY_ISA=ref there is none, and Python calls the twins.
-const CoordTable& kernels() {
-  if (table == nullptr) throw std::runtime_error("coord._kernels: DROVEWAY_ISA=ref has no kernels, only the Python twins");
-  return *table;
-}
+const CoordTable& kernels() { return area.kernels(); }
 
 template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T> using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using Out2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-template <class A>
-void require_aligned(const A& array, const char* name) {
-  if (array.size() != 0 && reinterpret_cast<uintptr_t>(array.data()) % sizeof(*array.data()) != 0)
-    throw nb::type_error((std::string(name) + " must be aligned to its elements").c_str());
-}
 template <class... A>
 void require_all_aligned(const char* function, const A&... arrays) {
   (require_aligned(arrays, function), ...);
@@ -408,30 +388,10 @@ void bind_motion(nb::module_& m) {
       "goal"_a.noconvert(), "generation"_a, "directions"_a.noconvert(), "length"_a.noconvert());
 }
 
-nb::dict self_test(const std::string& isa) {
-  const CoordTable* t = nullptr;
-  for (Isa level : {Isa::v3, Isa::v4, Isa::neon})
-    if (isa == droveway::isa_name(level) && level <= droveway::isa_best()) t = table_of(level);
-  if (t == nullptr)
-    throw nb::value_error(("self_test: isa must be a build that this CPU has, got '" + isa + "'").c_str());
-  nb::dict out;
-  droveway::coord_self_test(*t, [](void* context, const char* name, uint64_t hash) {
-        char hex[17];
-        std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
-        (*static_cast<nb::dict*>(context))[name] = nb::str(hex);
-      }, &out);
-  return out;
-}
-
 }  // namespace
 
 NB_MODULE(_kernels, m) {
-  const char* error = droveway::isa_choose(&chosen);
-  if (error == nullptr) error = dw_pool_configure();
-  if (error != nullptr) throw nb::import_error(error);
-  table = table_of(chosen);
-  m.def("isa", [] { return droveway::isa_name(chosen); }, "The build in use: 'v3', 'v4', 'neon' or 'ref'.");
-  m.def("self_test", &self_test, "isa"_a, "Digest of each kernel on fixed inputs: {name: 16 hex digits}. Needs no numpy.");
+  area.bind(m);
   bind_planning(m);
   bind_zones(m);
   bind_field(m);

@@ -4,11 +4,10 @@
 #include <cstdio>
 #include <vector>
 
-#include "droveway/dispatch.hpp"
+#include "droveway/area.hpp"
 #include "table.hpp"
 
 namespace nb = nanobind;
-using droveway::Isa;
 using droveway::StorageTable;
 using droveway::hash_bytes;
 
@@ -16,23 +15,9 @@ namespace {
 
 constexpr size_t release_bytes = 16384;  // below this, giving up the interpreter's lock costs more than it gains
 
-Isa chosen = Isa::ref;
-const StorageTable* table = nullptr;
+droveway::Area<StorageTable> area("storage", DW_TABLES(storage_table), droveway::storage_self_test);
 
-const StorageTable* table_of(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::v4) return &isa_v4::storage_table;
-  if (isa == Isa::v3) return &isa_v3::storage_table;
-#else
-  if (isa == Isa::neon) return &isa_neon::storage_table;
-#endif
-  return nullptr;
-}
-
-const StorageTable& need_table() {
-  if (table == nullptr) throw nb::value_error("storage kernels: DROVEWAY_ISA=ref runs the twins, not these");
-  return *table;
-}
+const StorageTable& kernels() { return area.kernels(); }
 
 const uint8_t* data_of(const nb::bytes& b) { return reinterpret_cast<const uint8_t*>(b.c_str()); }
 
@@ -53,7 +38,7 @@ void run(size_t bytes, Work work) {
 }
 
 nb::bytes event_ids(const nb::bytes& context, const nb::list& events) {
-  const StorageTable& t = need_table();
+  const StorageTable& t = kernels();
   const nb::tuple held(events);  // keeps the events alive while the lock is given up
   std::vector<const uint8_t*> data;
   std::vector<size_t> sizes, places;
@@ -86,7 +71,7 @@ nb::bytes event_ids(const nb::bytes& context, const nb::list& events) {
 }
 
 nb::bytes leaf_hashes(const nb::bytes& records, size_t width, bool portable) {
-  const StorageTable& t = need_table();
+  const StorageTable& t = kernels();
   if (width == 0 || records.size() % width != 0)
     throw nb::value_error("leaf_hashes: records must be a whole number of `width` bytes, and width at least 1");
   const size_t n = records.size() / width;
@@ -96,7 +81,7 @@ nb::bytes leaf_hashes(const nb::bytes& records, size_t width, bool portable) {
 }
 
 nb::bytes node_hashes(const nb::bytes& pairs, bool portable) {
-  const StorageTable& t = need_table();
+  const StorageTable& t = kernels();
   if (pairs.size() % 64 != 0) throw nb::value_error("node_hashes: pairs must be a whole number of 64 bytes");
   const size_t n = pairs.size() / 64;
   nb::bytes out = blank(n * hash_bytes);
@@ -105,7 +90,7 @@ nb::bytes node_hashes(const nb::bytes& pairs, bool portable) {
 }
 
 nb::bytes frontier_extend(uint64_t size, const nb::bytes& frontier, const nb::bytes& leaves, bool portable) {
-  const StorageTable& t = need_table();
+  const StorageTable& t = kernels();
   if (frontier.size() != hash_bytes * size_t(__builtin_popcountll(size)))
     throw nb::value_error("frontier_extend: a frontier has 32 bytes for each 1 bit of the size");
   if (leaves.size() % hash_bytes != 0) throw nb::value_error("frontier_extend: leaves must have 32 bytes each");
@@ -119,7 +104,7 @@ nb::bytes frontier_extend(uint64_t size, const nb::bytes& frontier, const nb::by
 }
 
 nb::bytes frontier_root(const nb::bytes& frontier, bool portable) {
-  const StorageTable& t = need_table();
+  const StorageTable& t = kernels();
   if (frontier.size() == 0 || frontier.size() % hash_bytes != 0)
     throw nb::value_error("frontier_root: a frontier has 32 bytes for each hash, and one at least");
   uint8_t root[hash_bytes];
@@ -130,12 +115,7 @@ nb::bytes frontier_root(const nb::bytes& frontier, bool portable) {
 }  // namespace
 
 NB_MODULE(_kernels, m) {
-  const char* error = droveway::isa_choose(&chosen);
-  if (error == nullptr) error = dw_pool_configure();
-  if (error != nullptr) throw nb::import_error(error);
-  table = table_of(chosen);
-
-  m.def("isa", [] { return droveway::isa_name(chosen); }, "The build in use: 'v3', 'v4', 'neon' or 'ref'.");
+  area.bind(m);
   m.def("event_ids", event_ids, nb::arg("context"), nb::arg("events"),
         "32 bytes for each event: BLAKE3 in derive-key mode, or zeros where it is longer than 1,024 bytes.");
   m.def("leaf_hashes", leaf_hashes, nb::arg("records"), nb::arg("width"), nb::arg("portable") = false,
@@ -146,24 +126,11 @@ NB_MODULE(_kernels, m) {
         nb::arg("portable") = false, "The frontier after appending leaf hashes to a tree of `size` leaves.");
   m.def("frontier_root", frontier_root, nb::arg("frontier"), nb::arg("portable") = false,
         "The root over a frontier that is not empty.");
-  m.def("crc32c", [](const nb::bytes& data) { return need_table().crc32c(data_of(data), data.size()); },
+  m.def("crc32c", [](const nb::bytes& data) { return kernels().crc32c(data_of(data), data.size()); },
         nb::arg("data"), "CRC-32C of data.");
   m.def("compiler", [] { return DW_COMPILER; }, "The compiler that built the kernels.");
-  m.def("sha_instructions", [] { return table != nullptr && table->sha_instructions() != 0; },
+  m.def("sha_instructions", [] { return area.has_kernels() && kernels().sha_instructions() != 0; },
         "Whether SHA-256 runs on the processor's own instructions.");
   m.def("leak", [](nb::object object) { object.release(); }, nb::arg("object"),
         "Keep an object until the process ends, and never run its destructor.");
-  m.def("self_test", [](const std::string& isa) {
-        const StorageTable* t = nullptr;
-        for (Isa level : {Isa::v3, Isa::v4, Isa::neon})
-          if (isa == droveway::isa_name(level) && level <= droveway::isa_best()) t = table_of(level);
-        if (t == nullptr) throw nb::value_error("self_test: this CPU or build has no such instruction set");
-        nb::dict out;
-        droveway::storage_self_test(*t, [](void* context, const char* name, uint64_t hash) {
-              char hex[17];
-              std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
-              (*static_cast<nb::dict*>(context))[name] = nb::str(hex);
-            }, &out);
-        return out;
-      }, nb::arg("isa"), "Digest of each kernel on fixed inputs: {name: 16 hex digits}. Needs no numpy.");
 }

@@ -4,47 +4,27 @@
 
 #include <new>
 
-#include "droveway/dispatch.hpp"
+#include "droveway/area.hpp"
 #include "droveway/python_call.hpp"
 #include "table.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using droveway::call_kernel;
+using droveway::require_aligned;
 using droveway::Isa;
 using droveway::TensorTable;
 
 namespace {
 
-Isa chosen = Isa::ref;
-const TensorTable* table = nullptr;
+droveway::Area<TensorTable> area("tensor", DW_TABLES(tensor_table), droveway::tensor_self_test);
 
-const TensorTable* table_of(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::v4) return &isa_v4::tensor_table;
-  if (isa == Isa::v3) return &isa_v3::tensor_table;
-#else
-  if (isa == Isa::neon) return &isa_neon::tensor_table;
-#endif
-  return nullptr;
-}
-
-// The table in use. Under DROVEWAY_ISA=ref there is none, and Python calls the twins.
-const TensorTable& kernels() {
-  if (table == nullptr) throw std::runtime_error("tensor._kernels: DROVEWAY_ISA=ref has no kernels, only the Python twins");
-  return *table;
-}
+const TensorTable& kernels() { return area.kernels(); }
 
 template <class T> using Vector = nb::ndarray<const T, nb::ndim<1>, nb::device::cpu>;
 template <class T> using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
 template <class T> using MatrixOut = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
 template <class T> using VectorOut = nb::ndarray<T, nb::ndim<1>, nb::device::cpu>;
-
-template <class A>
-void require_aligned(const A& array, const char* name) {
-  if (array.size() != 0 && reinterpret_cast<uintptr_t>(array.data()) % sizeof(*array.data()) != 0)
-    throw nb::type_error((std::string(name) + " must be aligned to its elements").c_str());
-}
 
 // A scalar result goes into out[0], not through a Python float: that conversion would happen in the host's
 // floating-point mode, which may flush subnormals.
@@ -149,9 +129,8 @@ void bind_product(nb::module_& m) {
         matmul(a, b, out, &TensorTable::matmul_workspace_f64, &TensorTable::matmul_f64);
       }, "a"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert());
   m.def("matmul_workspace_bytes", [](size_t m_, size_t n, size_t k, bool f64) {
-        return table == nullptr ? size_t{0}
-               : f64            ? table->matmul_workspace_f64(m_, n, k)
-                                : table->matmul_workspace_f32(m_, n, k);
+        if (!area.has_kernels()) return size_t{0};
+        return f64 ? kernels().matmul_workspace_f64(m_, n, k) : kernels().matmul_workspace_f32(m_, n, k);
       }, "m"_a, "n"_a, "k"_a, "f64"_a, "Bytes a product packs its factors into.");
 }
 
@@ -207,21 +186,6 @@ void bind_random(nb::module_& m) {
   draw("philox_normal_f32", &TensorTable::philox_normal_f32);
 }
 
-nb::dict self_test(const std::string& isa) {
-  const TensorTable* t = nullptr;
-  for (Isa level : {Isa::v3, Isa::v4, Isa::neon})
-    if (isa == droveway::isa_name(level) && level <= droveway::isa_best()) t = table_of(level);
-  if (t == nullptr)
-    throw nb::value_error(("self_test: isa must be a build that this CPU has, got '" + isa + "'").c_str());
-  nb::dict out;
-  droveway::tensor_self_test(*t, [](void* context, const char* name, uint64_t hash) {
-        char hex[17];
-        std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
-        (*static_cast<nb::dict*>(context))[name] = nb::str(hex);
-      }, &out);
-  return out;
-}
-
 // For the twins, which run in numpy: the mode that FpGuard (droveway/fpenv.hpp) gives the kernels.
 uint64_t float_mode_swap(uint64_t mode) {
 #if defined(__x86_64__)
@@ -244,7 +208,6 @@ void bind_runtime(nb::module_& m) {
   m.def("float_mode_enter", [] { return float_mode_swap(kPlainMode); },
         "Sets this thread to round to nearest even and to keep subnormals; returns the mode it had.");
   m.def("float_mode_leave", [](uint64_t mode) { float_mode_swap(mode); }, "mode"_a, "Sets this thread's mode.");
-  m.def("isa", [] { return droveway::isa_name(chosen); }, "The build in use: 'v3', 'v4', 'neon' or 'ref'.");
   m.def("isa_best", [] { return droveway::isa_name(droveway::isa_best()); }, "The best build this CPU has, or 'ref'.");
   m.def("select_isa", [](const std::string& best, const std::string& want) {
         Isa level = Isa::ref, isa;
@@ -262,16 +225,12 @@ void bind_runtime(nb::module_& m) {
         dw_set_threads(n);
       }, "n"_a, "Sets the number of threads; results do not depend on it.");
   m.def("workers_started", &dw_workers_started, "Worker threads started so far in this process.");
-  m.def("self_test", &self_test, "isa"_a, "Digest of each kernel on fixed inputs: {name: 16 hex digits}. Needs no numpy.");
 }
 
 }  // namespace
 
 NB_MODULE(_kernels, m) {
-  const char* error = droveway::isa_choose(&chosen);
-  if (error == nullptr) error = dw_pool_configure();
-  if (error != nullptr) throw nb::import_error(error);
-  table = table_of(chosen);
+  area.bind(m);
   bind_runtime(m);
   bind_reductions(m);
   bind_product(m);
