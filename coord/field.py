@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coord import backend
-from coord.checks import check_kernels
+from coord.checks import check_kernels, magnitude
 from coord.digest import sorted_by_id
 from coord.errors import BadInput
-from coord.records import KERNEL_DTYPE, GaussianKernel, Records, as_records
+from coord.records import KERNEL_DTYPE, POSITION_METRES_MAX, GaussianKernel, Records, as_records
 from tensor.float_mode import plain_mode
 
 F32 = NDArray[np.float32]
@@ -34,7 +35,9 @@ def gaussian_at(kernel: GaussianKernel, x: float, y: float, cutoff_sigmas: float
 @plain_mode()
 def field_at(kernels: Records | Iterable[GaussianKernel], x: float, y: float, cutoff_sigmas: float = 4.0) -> np.float32:
     """The sum of the kernels at one point, in the order of docs/planning.md, Fields (ascending id, 16 lanes)."""
-    value: np.float32 = field_points(kernels, np.array([x], np.float32), np.array([y], np.float32), cutoff_sigmas)[0]
+    with np.errstate(over="ignore"):
+        at = np.array([[x], [y]], np.float32)
+    value: np.float32 = field_points(kernels, at[0], at[1], cutoff_sigmas)[0]
     return value
 
 
@@ -48,15 +51,23 @@ def field_points(
 ) -> F32:  # [n]
     """The field at many points. `method` changes the time taken, never a bit.
 
-    Raises BadInput for a kernel or a cutoff outside the limits, ValueError for points that are no float32 vectors.
+    Raises BadInput for a kernel or a cutoff outside the limits and for a point that is not finite, ValueError for points
+    that are no float32 vectors.
     """
     records = as_records(kernels, KERNEL_DTYPE, "kernels")
     check_kernels(records)
-    cutoff = np.float32(cutoff_sigmas)
+    with np.errstate(over="ignore"):
+        cutoff = np.float32(cutoff_sigmas)
     if not 0 < cutoff <= 8:
         raise BadInput("config", None, "cutoff_sigmas", f"must be above 0 and at most 8, got {cutoff_sigmas}")
     if x.dtype != np.float32 or y.dtype != np.float32 or x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"field_points: x and y must be float32[n], got {x.dtype}{x.shape} and {y.dtype}{y.shape}")
+    x, y = (np.require(v, requirements=["C", "A"]) for v in (x, y))
+    for name, values in (("x", x), ("y", y)):
+        bad = magnitude(values) >= 0x7F800000
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise BadInput("points", row, name, f"must be finite, got {values[row]}")
     return field_of_sorted(sorted_by_id(records), x, y, cutoff, method=method)
 
 
@@ -149,11 +160,15 @@ def field_raster(
     >>> field_raster([GaussianKernel(id=0, x=0.5, y=0.5)], x0=0, y0=0, cell_m=1, width=2, height=1).tolist()
     [[1.0, 0.6065306663513184]]
     """
+    width, height = index(width), index(height)
     if not (0 < width <= 2**16 and 0 < height <= 2**16 and width * height <= 2**26):
         raise ValueError(
             f"field_raster: width and height must be positive with at most 2^26 cells, got {width} x {height}"
         )
-    columns = (x0 + (np.arange(width) + 0.5) * cell_m).astype(np.float32)
-    rows = (y0 + (np.arange(height) + 0.5) * cell_m).astype(np.float32)
+    if not (0 < cell_m <= POSITION_METRES_MAX):
+        raise ValueError(f"field_raster: cell_m must be above 0 and at most 2^20 m, got {cell_m}")
+    with np.errstate(over="ignore"):
+        columns = (x0 + (np.arange(width) + 0.5) * cell_m).astype(np.float32)
+        rows = (y0 + (np.arange(height) + 0.5) * cell_m).astype(np.float32)
     x, y = np.tile(columns, height), np.repeat(rows, width)
     return field_points(kernels, x, y, cutoff_sigmas).reshape(height, width)

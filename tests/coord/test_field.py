@@ -159,3 +159,32 @@ def test_a_cutoff_outside_the_limits_is_refused(cutoff):
     with pytest.raises(BadInput) as caught:
         gaussian_at(GaussianKernel(id=0), 0.0, 0.0, cutoff)
     assert str(caught.value) == f"config.cutoff_sigmas must be above 0 and at most 8, got {cutoff}"
+
+
+@pytest.mark.parametrize("method", ["auto", "dense", "cells"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_point_that_is_not_finite_is_named(method, value):
+    x, y = np.array([0, value], np.float32), np.zeros(2, np.float32)
+    with pytest.raises(BadInput) as caught:
+        field_points([GaussianKernel(id=0)], x, y, method=method)
+    assert str(caught.value) == f"points[1].x must be finite, got {x[1]}"
+    with pytest.raises(BadInput) as caught:
+        field_at([GaussianKernel(id=0)], 0.0, value)
+    assert str(caught.value) == f"points[0].y must be finite, got {x[1]}"
+
+
+def test_points_of_any_strides_and_alignment_give_the_bits_of_a_contiguous_copy():
+    kernels = [GaussianKernel(id=i, x=0.3 * i, sigma=1.7) for i in range(40)]
+    x, y = np.linspace(-3, 9, 30, dtype=np.float32), np.linspace(5, -5, 30, dtype=np.float32)
+    expected = field_points(kernels, x, y)
+    room = np.zeros(121, np.uint8)
+    misaligned = room[1:].view(np.float32)
+    misaligned[:] = y
+    for points in (np.repeat(x, 2)[::2], x[::-1].copy()[::-1], np.stack([x, y], 1)[:, 0]):
+        assert field_points(kernels, points, misaligned).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("cell_m", [0.0, -1.0, math.inf, math.nan])
+def test_a_raster_s_cell_must_have_a_size(cell_m):
+    with pytest.raises(ValueError, match=r"^field_raster: cell_m must be above 0 and at most 2\^20 m, got "):
+        field_raster([GaussianKernel(id=0)], x0=0, y0=0, cell_m=cell_m, width=2, height=2)
