@@ -51,8 +51,8 @@ def field_points(
 ) -> F32:  # [n]
     """The field at many points. `method` changes the time taken, never a bit.
 
-    Raises BadInput for a kernel or a cutoff outside the limits and for a point that is not finite, ValueError for points
-    that are no float32 vectors.
+    Raises BadInput for a kernel or a cutoff outside the limits and for a point that is not finite, ValueError for
+    points that are no float32 vectors.
     """
     records = as_records(kernels, KERNEL_DTYPE, "kernels")
     check_kernels(records)
