@@ -19,7 +19,7 @@ def explanation_text(told: "Explanation", most: int) -> str:
     shown = [option for place, option in enumerate(told.options) if place < most or _chosen(option, other, told)]
     head = ("", other, "status", "score", *TERMS, "ticks", "winner", "wins with")
     rows = [head, *(_row(option, other, told) for option in shown)]
-    parts = [_head(told), "", table(rows)]  # the unit of scores stands below: whole numbers, 65536 to 1
+    parts = [_head(told), "", table(rows)]
     hidden = len(told.options) - len(shown)
     if hidden:
         parts.append(f"   and {hidden} more (--all, --json)")

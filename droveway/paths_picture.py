@@ -23,6 +23,10 @@ MARGIN_PX, HEAD_PX, FOOT_PX = 48, 92, 96
 PAPER: Final[Colour] = (250, 249, 246)
 FLOOR: Final[Colour] = (255, 255, 255)
 WALL: Final[Colour] = (205, 209, 216)
+PASSABLE: Final[Colour] = (228, 222, 208)  # obstacles that stop nobody: they only keep zones from being served
+MARGIN: Final[Colour] = (238, 240, 243)  # kept clear around an obstacle
+ATTRACTS: Final[Colour] = (44, 140, 90)
+REPELS: Final[Colour] = (170, 60, 120)
 WALL_EDGE: Final[Colour] = (186, 191, 200)
 INK: Final[Colour] = (38, 42, 51)
 FAINT: Final[Colour] = (118, 124, 136)
@@ -86,7 +90,7 @@ class ZoneMark:
 
 @dataclass
 class PathsPicture:
-    """Add floor, paths and zones in this order, then save.
+    """Add kernels, walls and obstacles, then paths, then zones, and save.
 
     `title` and `subtitle` stand above the plan, `footnote` below it.
     """
@@ -95,6 +99,8 @@ class PathsPicture:
     title: str
     subtitle: str
     footnote: str
+    _ends: list[tuple[Point, Colour]] = field(init=False, repr=False, default_factory=list)
+    _shown: dict[str, tuple[int, ...]] = field(init=False, repr=False, default_factory=dict)  # words of the legend
     _image: Any = field(init=False, repr=False)
     _draw: Any = field(init=False, repr=False)
 
@@ -106,8 +112,10 @@ class PathsPicture:
         self._left = (WIDTH_PX - wide * self._scale) / 2
         self._image = Image.new("RGB", (self.size[0] * OVERSAMPLING, self.size[1] * OVERSAMPLING), PAPER)
         self._draw = ImageDraw.Draw(self._image, "RGBA")
-        corner, opposite = self._at(self.bounds.x0, self.bounds.y1), self._at(self.bounds.x1, self.bounds.y0)
-        self._draw.rectangle([corner, opposite], fill=FLOOR, outline=WALL_EDGE, width=OVERSAMPLING)
+        self._draw.rectangle(self._floor(), fill=FLOOR, outline=WALL_EDGE, width=OVERSAMPLING)
+
+    def _floor(self) -> list[Point]:
+        return [self._at(self.bounds.x0, self.bounds.y1), self._at(self.bounds.x1, self.bounds.y0)]
 
     def _at(self, x: float, y: float) -> Point:
         """Metres (east, north) to pixels of the large image (right, down)."""
@@ -120,17 +128,49 @@ class PathsPicture:
         return max(metres * self._scale, least_px) * OVERSAMPLING
 
     def walls(self, boxes: Iterable[tuple[float, float, float, float]]) -> None:
-        """Blocked boxes (x0, y0, x1, y1) in metres: runs of cells, or box obstacles."""
+        """Blocked boxes (x0, y0, x1, y1) in metres: runs of cells."""
         for x0, y0, x1, y1 in boxes:
             self._draw.rectangle([self._at(x0, y1), self._at(x1, y0)], fill=WALL)
 
-    def disc(self, x: float, y: float, radius: float) -> None:
-        """A round obstacle."""
-        self._draw.ellipse([self._at(x - radius, y + radius), self._at(x + radius, y - radius)], fill=WALL)
+    def kernel(self, x: float, y: float, sigma: float, weight: float) -> None:
+        """A Gaussian of the field: discs of one and two sigmas, faint."""
+        colour = ATTRACTS if weight > 0 else REPELS
+        for sigmas in (2, 1):
+            self._draw.ellipse(self._around(x, y, sigmas * sigma), fill=(*colour, 22))
+        self._shown["attracts" if weight > 0 else "repels"] = (*colour, 60)
 
-    def polygon(self, points: Sequence[Point]) -> None:
-        """A polygonal obstacle."""
-        self._draw.polygon([self._at(x, y) for x, y in points], fill=WALL)
+    def margin(self, corners: Sequence[Point], metres: float) -> None:
+        """What is kept clear around a shape: around its corners and edges, or around the centre of a circle."""
+        if metres > 0:
+            self._shown["margin"] = MARGIN
+        for x, y in corners:
+            self._draw.ellipse(self._around(x, y, metres), fill=MARGIN)
+        if len(corners) > 1:
+            edge = [self._at(x, y) for x, y in (*corners, corners[0])]
+            self._draw.line(edge, fill=MARGIN, width=round(2 * metres * self._scale * OVERSAMPLING))
+
+    def disc(self, x: float, y: float, radius: float, *, stops: bool) -> None:
+        """A round obstacle; one that stops nobody has another colour than a wall."""
+        self._draw.ellipse(self._around(x, y, radius), **self._body(stops))
+
+    def polygon(self, corners: Sequence[Point], *, stops: bool) -> None:
+        """An obstacle with corners."""
+        self._draw.polygon([self._at(x, y) for x, y in corners], **self._body(stops))
+
+    def _body(self, stops: bool) -> dict[str, Any]:
+        self._shown["obstacle" if stops else "blocks zones only"] = WALL if stops else PASSABLE
+        return {"fill": WALL if stops else PASSABLE, "outline": None if stops else WALL_EDGE}
+
+    def _around(self, x: float, y: float, radius: float) -> list[Point]:
+        return [self._at(x - radius, y + radius), self._at(x + radius, y - radius)]
+
+    def trim(self) -> None:
+        """Take away what lies outside the floor; before paths, zones and texts."""
+        (left, top), (right, bottom) = self._floor()
+        width, height = self._image.size
+        for box in ((0, 0, width, top), (0, bottom, width, height), (0, 0, left, height), (right, 0, width, height)):
+            self._draw.rectangle(box, fill=PAPER)
+        self._draw.rectangle(self._floor(), outline=WALL_EDGE, width=OVERSAMPLING)
 
     def path(self, number: int, points: Sequence[Point], shift_m: float) -> None:
         """The path of one agent, moved aside by a little so that those of one lane lie side by side."""
@@ -141,18 +181,20 @@ class PathsPicture:
         if len(line) > 1:
             self._draw.line(line, fill=(*colour, 96), width=width, joint="curve")
         if line:
-            self._dot(line[0], self._length(0.16, 3.0), FLOOR, colour)
-            self._dot(line[-1], self._length(0.26, 4.4), colour, FLOOR)
+            self._dot(line[0], self._length(0.16, 4.0), FLOOR, colour)
+            self._ends.append((line[-1], colour))
 
-    def zones(self, marks: Sequence[ZoneMark]) -> None:
-        """All zones, and the legend of their colours."""
+    def zones(self, marks: Sequence[ZoneMark], least_px: float) -> None:
+        """All zones, over them where the agents are at the end, and the legend of their colours."""
         most = max((mark.served for mark in marks), default=0)
         for mark in sorted(marks, key=lambda mark: mark.served):
-            radius = self._length(mark.radius * 0.72, 4.0)
+            radius = self._length(mark.radius * 0.72, least_px)
             if mark.served:
                 self._dot(self._at(mark.x, mark.y), radius, _shade(mark.served, most), FLOOR)
             else:
                 self._dot(self._at(mark.x, mark.y), radius * 0.8, (*FLOOR, 200), UNSERVED)
+        for place, colour in self._ends:
+            self._dot(place, self._length(0.26, 4.4), colour, FLOOR)
         self._legend(most)
 
     def _dot(self, centre: Point, radius: float, fill: tuple[int, ...], edge: Colour) -> None:
@@ -176,6 +218,10 @@ class PathsPicture:
             self._dot((x, top + height / 2), radius * OVERSAMPLING, fill, edge)
             self._draw.text((x + 14 * OVERSAMPLING, top - 2 * OVERSAMPLING), words, INK, small)
             x += 80 * OVERSAMPLING
+        for words, shade in self._shown.items():
+            self._draw.rectangle([x, top, x + height, top + height], fill=shade, outline=WALL_EDGE)
+            self._draw.text((x + 22 * OVERSAMPLING, top - 2 * OVERSAMPLING), words, INK, small)
+            x += (46 + 8 * len(words)) * OVERSAMPLING
 
     def save(self, path: Path) -> None:
         """Write the PNG."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from droveway.exits import InputProblem, quoted, reading
 from droveway.outside_ids import NO_ZONE, OutsideIds
 from droveway.problem_groups import group_text, grouped
-from droveway.scenario_difference import scenario_differences
+from droveway.scenario_difference import DERIVED, scenario_differences
 
 if TYPE_CHECKING:
     from coord.stl import RunReader
@@ -136,13 +136,29 @@ def _event_differences(
     if event.effect != other.effect:
         if event.kind == stl.SCENARIO:
             parted = scenario_differences(stl.scenario_map(event), stl.scenario_map(other))
-            return [found(*difference) for difference in parted]
+            told = [found(*difference) for difference in parted]
+            return (_first_state(rank, event, left, right) or told) if told[0].field in DERIVED else told
         for difference in _effect_differences(rank, event, other, left, right):
             return [found(*difference)]
     for name in ("producer", "sequence", "schema", "parents", "wall_ns"):
         if getattr(event, name) != getattr(other, name):
             return [found(name, getattr(event, name), getattr(other, name))]
     return [found("effect", event.effect, other.effect)]
+
+
+def _first_state(rank: int, event: "Event", left: "RunReader", right: "RunReader") -> list[Difference]:
+    """Where only digests of the scenarios differ: the agents and zones of the first tick, field by field."""
+    from coord.errors import RunError
+
+    states = []
+    for reader in (left, right):
+        with reading(reader.ledger.path):
+            try:
+                states.append(reader.state_at(event.tick).inputs)
+            except RunError:  # a run without a plan
+                return []
+    parted = _input_differences(states[0], states[1], _ids(left), _ids(right))
+    return [Difference(rank, event.kind, event.tick, row, name, one, two) for name, one, two, row in parted]
 
 
 Parted = tuple[str, object, object, str | None]

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+CIRCLE, BOX = 0, 2  # kinds of obstacles
+
 if TYPE_CHECKING:
     from coord.setup import Setup
     from coord.stl import RunReader
@@ -112,9 +114,14 @@ def draw_tracks(tracks: Tracks, setup: "Setup", subtitle: str, footnote: str, pa
     from droveway.paths_picture import Bounds, PathsPicture, ZoneMark
 
     picture = PathsPicture(Bounds(*_bounds(tracks, setup)), setup.name, subtitle, footnote)
+    for kernel in setup.kernels:
+        picture.kernel(*(float(kernel[name]) for name in ("x", "y", "sigma", "weight")))
+    for obstacle in setup.obstacles:
+        _draw_margin(picture, obstacle, setup)
     picture.walls(_blocked_boxes(setup.grid) if setup.grid is not None else ())
     for obstacle in setup.obstacles:
         _draw_obstacle(picture, obstacle, setup)
+    picture.trim()
     shift = 0.0 if setup.grid is None else 0.28 * float(setup.grid.cell_m)
     points = np.stack(tracks.points, axis=1) if tracks.points else np.zeros((0, 0, 2), np.float32)
     for number, way in enumerate(points):
@@ -125,7 +132,9 @@ def draw_tracks(tracks: Tracks, setup: "Setup", subtitle: str, footnote: str, pa
         ZoneMark(float(zone["x"]), float(zone["y"]), max(float(zone["radius"]), 0.3), int(count))
         for zone, count in zip(tracks.zones, tracks.served, strict=True)
     ]
-    picture.zones(marks)
+    picture.zones(
+        marks, least_px=10.0 if setup.grid is None else 5.0
+    )  # agents end in the middle of zones, drawn over them
     picture.save(path)
 
 
@@ -156,14 +165,34 @@ def _blocked_boxes(grid: Any) -> Iterator[tuple[float, float, float, float]]:
             yield x0 + first * cell, y0 + row * cell, x0 + end * cell, y0 + (row + 1) * cell
 
 
+def _draw_margin(picture: Any, obstacle: Any, setup: "Setup") -> None:
+    margin = float(obstacle["margin"])
+    if obstacle["kind"] == CIRCLE:
+        margin += float(obstacle["radius"]) if margin else 0.0
+    picture.margin(_corners(obstacle, setup), margin)
+
+
 def _draw_obstacle(picture: Any, obstacle: Any, setup: "Setup") -> None:
-    x, y, radius = float(obstacle["x"]), float(obstacle["y"]), float(obstacle["radius"])
-    if obstacle["kind"] == 0:
-        picture.disc(x, y, radius)
-    elif obstacle["kind"] == 2:
+    # On a map nobody walks around obstacles: they only keep zones from being served. Without one they bind ways, too,
+    # where the plan says so.
+    stops = setup.grid is None and bool(setup.config.flags & 1)
+    corners = _corners(obstacle, setup)
+    if obstacle["kind"] == CIRCLE:
+        picture.disc(*corners[0], float(obstacle["radius"]), stops=stops)
+    elif corners:
+        picture.polygon(corners, stops=stops)
+
+
+def _corners(obstacle: Any, setup: "Setup") -> list[tuple[float, float]]:
+    """The corners of a box or a polygon, the centre of a circle."""
+    x, y, half_x = float(obstacle["x"]), float(obstacle["y"]), float(obstacle["radius"])
+    if obstacle["kind"] == CIRCLE:
+        return [(x, y)]
+    if obstacle["kind"] == BOX:
         half_y = float(obstacle["half_y"])
-        picture.walls([(x - radius, y - half_y, x + radius, y + half_y)])
-    elif setup.rings is not None:
-        entry = setup.rings.table[int(obstacle["ring"])]
-        first, count = int(entry["first"]), int(entry["count"])
-        picture.polygon([(float(px), float(py)) for px, py in setup.rings.points[first : first + count]])
+        return [(x + i * half_x, y + j * half_y) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+    if setup.rings is None:
+        return []
+    entry = setup.rings.table[int(obstacle["ring"])]
+    first, count = int(entry["first"]), int(entry["count"])
+    return [(float(px), float(py)) for px, py in setup.rings.points[first : first + count]]

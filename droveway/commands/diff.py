@@ -33,7 +33,7 @@ def command(out: Output, left: Path, right: Path) -> int:
         "equal": False,
         **found.first.to_dict(),
         "sizes": found.sizes,
-        "scenario": [{"field": one.field, "expected": one.expected, "got": one.got} for one in found.scenario],
+        "scenario": [one.to_dict() for one in found.scenario],
         "decision": None if found.decision is None else found.decision.to_dict(),
     }
     out.result(record, str(found))

@@ -23,7 +23,8 @@ SHOWN = 8
 def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | None, show_all: bool) -> int:
     """Explain one decision of a run: every term of every score, the failing test, who won, what would have to change.
 
-    With --agent and --zone: that one pair. The decision is the last one made at or before T.
+    With --agent and --zone: that one pair. The decision is the last one made at or before T. A score is a whole number,
+    65536 times the sum of its terms; "wins with" is the least change of it that would put the pair into the plan.
     """
     if agent is None and zone is None:
         raise UsageProblem(None, "expected --agent ID or --zone ID, got neither", "droveway explain --help")

@@ -153,22 +153,57 @@ def test_replay_draws_the_run(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
     assert again.read_bytes() == data
 
 
-def test_replay_draws_a_site_without_a_map(ask: Ask, tmp_path: Path) -> None:
+SHAPES = (
+    '[[obstacle]]\nkind = "circle"\nx = 20.0\ny = 20.0\nradius = 5.0\nmargin = 3.0\n'
+    '[[obstacle]]\nkind = "box"\nx = 60.0\ny = 20.0\nradius = 5.0\nhalf_y = 9.0\n'
+    '[[obstacle]]\nkind = "polygon"\npoints = [[40.0, 60.0], [60.0, 60.0], [50.0, 80.0]]\nmargin = 2.0\n'
+)
+
+
+@pytest.mark.parametrize("flags", [0, 1])
+def test_replay_draws_a_site_without_a_map(flags: int, ask: Ask, tmp_path: Path) -> None:
     site = tmp_path / "open.toml"
     site.write_text(
-        'version = 1\nname = "open"\n[agents]\nrandom = 5\n[zones]\nrandom = 9\n'
-        '[[obstacle]]\nkind = "circle"\nx = 20.0\ny = 20.0\nradius = 5.0\n'
-        '[[obstacle]]\nkind = "box"\nx = 60.0\ny = 20.0\nradius = 5.0\nhalf_y = 9.0\n'
-        '[[obstacle]]\nkind = "polygon"\npoints = [[40.0, 60.0], [60.0, 60.0], [50.0, 80.0]]\n'
+        f'version = 1\nname = "open"\n[plan]\nflags = {flags}\n[agents]\nrandom = 5\n[zones]\nrandom = 9\n' + SHAPES
     )
     assert ask("simulate", site, "-o", tmp_path / "run", "--ticks", 12).code == 0
     assert ask("replay", tmp_path / "run", "--png", tmp_path / "open.png").code == 0
+    from droveway.paths_picture import MARGIN, PASSABLE, WALL
+
+    counts = colours(tmp_path / "open.png")
+    assert counts[WALL if flags else PASSABLE] > 5000, "only what binds ways looks like a wall"
+    assert counts.get(PASSABLE if flags else WALL, 0) < 100
+    assert counts[MARGIN] > 2000
+
+
+def test_replay_draws_kernels_and_obstacles_on_a_map_unlike_walls(ask: Ask, yard: Path, tmp_path: Path) -> None:
+    from droveway.paths_picture import FLOOR, PASSABLE, WALL
+
+    (tmp_path / "yard.map").write_bytes(MAP.read_bytes())
+    shown = []
+    plain = YARD.read_text()
+    kernels = "".join(
+        f"[[kernel]]\nx = 12.0\ny = {y}\nsigma = 3.0\nweight = {w}\n" for y, w in ((6.0, 1.0), (24.0, -1.0))
+    )
+    circle = '[[obstacle]]\nkind = "circle"\nx = 25.0\ny = 15.0\nradius = 4.0\n'
+    for name, more in (("plain", ""), ("kernels", kernels), ("circle", circle)):
+        site = tmp_path / f"{name}.toml"
+        site.write_text(plain + more)
+        assert ask("simulate", site, "-o", tmp_path / name, "--ticks", 3).code == 0
+        assert ask("replay", tmp_path / name, "--png", tmp_path / f"{name}.png").code == 0
+        shown.append(colours(tmp_path / f"{name}.png"))
+    bare, field, round_one = shown
+    assert field[FLOOR] < bare[FLOOR] - 5000 and field[WALL] > 0.8 * bare[WALL]
+    assert bare.get(PASSABLE, 0) < 100
+    assert round_one[PASSABLE] > 5000
+
+
+def colours(picture: Path) -> dict[tuple[int, ...], int]:
     from PIL import Image
 
-    from droveway.paths_picture import WALL
-
-    colours = Image.open(tmp_path / "open.png").convert("RGB").getcolors(1 << 22)
-    assert colours is not None and {c: n for n, c in colours}[WALL] > 5000
+    found = Image.open(picture).convert("RGB").getcolors(1 << 22)
+    assert found is not None
+    return {colour: count for count, colour in found}  # type: ignore[misc]
 
 
 def test_a_picture_on_a_full_disk_is_exit_4_and_in_a_missing_folder_exit_2(
@@ -248,7 +283,9 @@ def test_diff_names_the_first_difference_in_the_scenario(ask: Ask, yard_run: Pat
     named = ["equal", "rank", "kind", "tick", "row", "field", "expected", "got", "sizes", "scenario", "decision"]
     assert list(told.record) == named
     assert (told.record["rank"], told.record["kind"]) == (0, "coord.scenario")
-    assert told.record["scenario"] == [{"field": "seed", "expected": 7, "got": 8}]
+    (only,) = told.record["scenario"]
+    assert list(only) == named[1:8]
+    assert (only["row"], only["field"], only["expected"], only["got"]) == (None, "seed", 7, 8)
     assert list(told.record["decision"]) == named[1:8]
     lines = ask("diff", yard_run, tmp_path / "other").out.splitlines()
     assert lines[0] == "rank 0: coord.scenario, tick 0, seed: 7 ≠ 8"
@@ -267,6 +304,16 @@ def test_diff_names_planners_and_settings_by_their_words(ask: Ask, yard: Path, y
     told = ask("diff", yard_run, tmp_path / "careful")
     assert told.out.startswith("rank 0: coord.scenario, tick 0, config.min_energy: 0.05 ≠ 0.07\n")
     assert told.out.endswith("\nno decision that both have is another\n")
+
+
+def test_diff_names_the_agent_that_starts_elsewhere(ask: Ask, tmp_path: Path) -> None:
+    head = 'version = 1\nname = "a"\n[zones]\nrandom = 2\n[[agent]]\nid = 4\ny = 0.0\nx = '
+    for name, x in (("left", 1.5), ("right", 2.0)):
+        (tmp_path / f"{name}.toml").write_text(f"{head}{x}\n")
+        assert ask("simulate", tmp_path / f"{name}.toml", "-o", tmp_path / name, "--ticks", 3).code == 0
+    told = ask("diff", tmp_path / "left", tmp_path / "right")
+    assert told.code == 1
+    assert told.out.startswith("rank 0: coord.scenario, tick 0, agent 4, x: 1.5 ≠ 2.0\n")
 
 
 def test_diff_blames_the_run_that_it_can_not_open(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
