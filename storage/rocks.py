@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ from storage.errors import (
     StorageFullError,
 )
 from storage.layout import FAMILIES
+from storage.opening import mapped_os_error
 from storage.snapshot import Snapshot
 from storage.store import Entry
 from storage.writer_lock import WriterLock
@@ -224,6 +226,11 @@ class RocksStore:
     def close(self) -> None:
         if self._closed:
             return
+        refused = self._no_file_can_be_made()
+        if refused is not None:
+            # Closing and dropping flush. A flush that can't begin a new log crashes the process at the next one.
+            self.abandon()
+            raise mapped_os_error(refused, self.path)
         self._closed = True
         try:
             for family in self._families.values():
@@ -239,6 +246,18 @@ class RocksStore:
             self._families.clear()
             del self._database
             self._release()
+
+    def _no_file_can_be_made(self) -> OSError | None:
+        """Why a writer can make no file in the folder: it is gone, read-only, or the disk has no room for a name."""
+        if self._lock is None:
+            return None
+        probe = self._folder / "close.tmp"
+        try:
+            os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            probe.unlink()
+        except OSError as error:
+            return error
+        return None
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -72,7 +72,7 @@ def command(
                     scenario, ticks, seed, folder, planner=planner, sync=sync, should_stop=stop, on_tick=on_tick
                 )
         except Exception as error:
-            if begun:
+            if begun and folder.is_dir():
                 out.note(f"{folder}: holds the run up to tick {begun - 1}; it verifies")
             told = _told(error, site, folder)
             if told is error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -142,3 +144,23 @@ def test_a_ledger_that_another_process_has_made_in_the_meantime_is_not_removed(r
     shutil.copytree(run, run.with_name("copy"))
     opening._remove_unfinished(run.with_name("copy"), False)
     assert not run.with_name("copy").exists()
+
+
+GONE = """
+import shutil, sys
+from storage import Event, Ledger, StorageError
+ledger = Ledger.open(sys.argv[1], sync="os")
+ledger.append(Event(producer="a", effect=b"", kind="x", sequence=0, tick=0))
+shutil.rmtree(sys.argv[1])
+for _ in range(2):
+    try:
+        ledger.close()
+    except StorageError as error:
+        print(error)
+"""
+
+
+def test_closing_where_no_file_can_be_made_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", GONE, tmp_path / "run"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{tmp_path}/run/ledger: No such file or directory\n"
