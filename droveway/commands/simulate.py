@@ -128,7 +128,7 @@ def summary(run: Any, scenario: Any, folder: Path, seed: int | None, planner: st
         "zones": len(setup.zones),
         "ticks": run.ticks,
         "frames": run.frames,
-        "assigned_of_ready": run.assigned_of_ready,
+        "assigned_of_ready": run.assigned_of_ready if run.ready else None,
         "served": run.served,
         "zones_served": run.zones_served,
         "cell_conflicts": None if setup.grid is None else run.cell_conflicts,
@@ -144,7 +144,8 @@ def described(record: dict[str, object]) -> str:
     root = record["root"]
     assert isinstance(root, bytes)
     cut = " (interrupted)" if record["interrupted"] else ""
-    share = f"{record['assigned_of_ready']:.1%} of ready agents assigned"
+    ready = record["assigned_of_ready"]
+    share = "no agent was ever ready" if ready is None else f"{ready:.1%} of ready agents assigned"
     if not (record["agents"] and record["zones"]):
         share = "nothing to assign: the site has no " + ("zones" if record["agents"] else "agents")
     health = str(getattr(record["health"], "name", record["health"])).lower()

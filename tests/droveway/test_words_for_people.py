@@ -58,6 +58,17 @@ def test_a_site_without_agents_or_zones_says_so(ask: Ask, tmp_path: Path) -> Non
         assert told.code == 0 and f"work    0 services at 0 zones, {words}\n" in told.out
 
 
+def test_a_fleet_that_is_never_ready_has_no_share(ask: Ask, tmp_path: Path) -> None:
+    site = tmp_path / "s.toml"
+    site.write_text(FLEET.replace("random = 2", "random = 2\nspeed = 0.0"))
+    told = ask("simulate", site, "-o", tmp_path / "stopped", "--ticks", 3)
+    assert "work    0 services at 0 zones, " in told.out
+    site.write_text(FLEET.replace("random = 2", "random = 2\nenergy = 0.0"))
+    told = ask("simulate", site, "-o", tmp_path / "empty", "--ticks", 3)
+    assert "work    0 services at 0 zones, no agent was ever ready\n" in told.out
+    assert ask("simulate", site, "-o", tmp_path / "again", "--ticks", 3, "--json").record["assigned_of_ready"] is None
+
+
 def test_a_missing_scene_is_noted(ask: Ask, tmp_path: Path) -> None:
     site = tmp_path / "s.toml"
     site.write_text(FLEET + '[scene]\nfile = "hall.ply"\n')
