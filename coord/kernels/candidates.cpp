@@ -52,13 +52,16 @@ void candidates(const Problem& problem, size_t k, int32_t* zone, int32_t* score,
   tree.build(problem, problem.blocked, arena);
   uint32_t* order = arena.take<uint32_t>(problem.n);
   morton_order(problem.ax, problem.ay, problem.n, order, arena);
+  const WayIndex ways(problem.shapes, arena);
   Work work{&problem, scale_of(problem), &tree, order, k, zone, score, count};
+  work.scale.ways = &ways;
   dw_parallel((problem.n + kAgentsPerBlock - 1) / kAgentsPerBlock, run_block, &work);
 }
 
-size_t plan_workspace(size_t n, size_t m) {
+size_t plan_workspace(size_t n, size_t m, size_t shapes) {
   // two trees, and what greedy, swap and leftover keep for each agent and zone
-  return ZoneTree::workspace(m) + AgentTree::workspace(n) + 24 * Arena::bytes((n + m + 16) * 4) + 1024;
+  return ZoneTree::workspace(m) + AgentTree::workspace(n) + 24 * Arena::bytes((n + m + 16) * 4) +
+         WayIndex::workspace(shapes) + 1024;
 }
 
 }  // namespace DW_ISA

@@ -15,7 +15,8 @@ namespace {
 class Chain {
  public:
   Chain(const Problem& p, size_t k, const int32_t* zone, const uint32_t* count, int32_t* assigned, Arena& arena)
-      : p_(p), s_(scale_of(p)), k_(k), zone_(zone), count_(count), assigned_(assigned) {
+      : p_(p), s_(scale_of(p)), k_(k), zone_(zone), count_(count), assigned_(assigned), ways_(p.shapes, arena) {
+    s_.ways = &ways_;
     zones_.build(p, p.blocked, arena);
     // an agent without candidates has no feasible zone at all
     uint8_t* skip = arena.take<uint8_t>(p.n);
@@ -121,13 +122,14 @@ class Chain {
   }
 
   const Problem& p_;
-  const Scale s_;
+  Scale s_;
   const size_t k_;
   const int32_t* zone_;
   const uint32_t* count_;
   int32_t* assigned_;
   ZoneTree zones_;
   AgentTree agents_;
+  const WayIndex ways_;
   Key* chain_;
   uint8_t* gone_;  // [m] blocked, taken, or with no agent left
   uint32_t *next_, *order_, *first_, *of_zone_;

@@ -18,20 +18,11 @@ bool segment_blocked(float ax, float ay, float bx, float by, const Shapes& shape
 struct Rect {
   float x0, y0, x1, y1;
 };
-// The ways of one search. The obstacles that blocked last are tried first, as they mostly block the next way too: which
-// one blocks never shows.
-class Blockers {
- public:
-  explicit Blockers(const Shapes* shapes) : shapes_(shapes) {}
-  // segment_blocked, false without shapes.
-  bool block(float ax, float ay, float bx, float by);
-  // True only where one of the last blockers blocks every segment from a point of `a` to a point of `b`.
-  bool block_all(const Rect& a, const Rect& b) const;
-
- private:
-  const Shapes* shapes_;
-  uint32_t recent_[2] = {0, 0}, known_ = 0;
-};
+// The bounding box of an obstacle, widened by its reach.
+Rect shape_bounds(const Shapes& shapes, size_t o);
+// Whether one obstacle blocks the segment a–b, and whether it provably does so for all of them between two boxes.
+bool shape_blocks(float ax, float ay, float bx, float by, const Shapes& shapes, size_t o);
+bool shape_blocks_all(const Rect& a, const Rect& b, const Shapes& shapes, size_t o);
 void idle_norm(const uint64_t* idle, size_t n, uint32_t cap, float* out);
 void zone_base(const float* priority, const float* idle, const float* cover, const float* avoid, const float* weights,
                size_t n, float* out);
@@ -43,7 +34,7 @@ uint64_t swap(const Problem& problem, size_t k, const int32_t* zone, const int32
 void pair_values(const Problem& problem, const int32_t* assigned, int32_t* score, uint32_t* travel, uint8_t* saturated);
 void leftover_status(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace);
 void grid_components(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);
-size_t plan_workspace(size_t n, size_t m);
+size_t plan_workspace(size_t n, size_t m, size_t shapes);
 void grid_paths(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
                 uint8_t* directions, int32_t* length);
 }  // namespace DW_ISA

@@ -2,7 +2,7 @@
 // The twins are in plan_ref.
 #include "droveway/fpenv.hpp"
 #include "droveway/parallel.hpp"
-#include "tree.hpp"
+#include "ways.hpp"
 
 namespace DW_ISA {
 namespace {
@@ -90,7 +90,7 @@ uint32_t ways_blocked(const Problem& p, Blockers& blockers, size_t a, const Zone
 }
 
 uint8_t status_of(const Problem& p, const Scale& s, size_t a, const ZoneArrays& free, const ZoneArrays& all) {
-  Blockers blockers(p.shapes);
+  Blockers blockers(s.ways);
   bool unsafe = false, unreachable = false, low = false, missing = false;
   for (size_t first = 0; first < free.count; first += 16) {
     const Tests t = test16(p, s, a, free, first);
@@ -143,7 +143,9 @@ void leftover_status(const Problem& problem, const uint8_t* taken, uint8_t* stat
     all.add(problem, order[i]);
     if (!taken[order[i]]) free.add(problem, order[i]);
   }
+  const WayIndex ways(problem.shapes, arena);
   Leftover work{&problem, scale_of(problem), &free, &all, status};
+  work.scale.ways = &ways;
   dw_parallel((problem.n + kAgentsPerBlock - 1) / kAgentsPerBlock, run_block, &work);
 }
 

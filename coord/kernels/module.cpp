@@ -194,7 +194,7 @@ void bind_planning(nb::module_& m) {
         require_all_aligned("candidates", zone, score, count);
         require_apart({Span(zone), Span(score), Span(count)}, held.kept.spans);
         if (p.n == 0 || k == 0) return;
-        const Workspace w(kernels().plan_workspace(p.n, p.m));
+        const Workspace w(kernels().plan_workspace(p.n, p.m, p.shapes == nullptr ? 0 : p.shapes->count));
         call_kernel([&] { kernels().candidates(p, k, zone.data(), score.data(), count.data(), w.memory); });
       }, PROBLEM_ARGS, "zone"_a.noconvert(), "score"_a.noconvert(), "count"_a.noconvert());
   m.def("greedy", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
@@ -222,7 +222,7 @@ void bind_planning(nb::module_& m) {
           zone = k == 0 ? nullptr : zones_found.data();
           count = counts.data();
         }
-        const Workspace w(kernels().plan_workspace(p.n, p.m));
+        const Workspace w(kernels().plan_workspace(p.n, p.m, p.shapes == nullptr ? 0 : p.shapes->count));
         call_kernel([&] { kernels().greedy(p, k, zone, count, assigned.data(), w.memory); });
       }, PROBLEM_ARGS, "found"_a.none(), "assigned"_a.noconvert());
   m.def("swap", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
@@ -238,7 +238,7 @@ void bind_planning(nb::module_& m) {
         require_apart({Span(assigned)}, {Span(zone), Span(score), Span(count)});
         require_rows(zone.data(), count.data(), p.n, k, p.m);
         require_indices(assigned, p);
-        const Workspace w(kernels().plan_workspace(p.n, p.m));
+        const Workspace w(kernels().plan_workspace(p.n, p.m, p.shapes == nullptr ? 0 : p.shapes->count));
         uint64_t tests = 0;
         uint32_t bound = 0;
         call_kernel([&] {
@@ -269,7 +269,7 @@ void bind_planning(nb::module_& m) {
                 "leftover_status: taken must be [zones], status [agents]");
         require_apart({Span(status)}, held.kept.spans);
         require_apart({Span(status)}, {Span(taken)});
-        const Workspace w(kernels().plan_workspace(p.n, p.m));
+        const Workspace w(kernels().plan_workspace(p.n, p.m, p.shapes == nullptr ? 0 : p.shapes->count));
         call_kernel([&] { kernels().leftover_status(p, taken.data(), status.data(), w.memory); });
       }, PROBLEM_ARGS, "taken"_a.noconvert(), "status"_a.noconvert());
 }

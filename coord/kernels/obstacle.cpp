@@ -194,30 +194,17 @@ bool segment_blocked(float ax, float ay, float bx, float by, const Shapes& shape
   return false;
 }
 
-bool Blockers::block(float ax, float ay, float bx, float by) {
-  if (shapes_ == nullptr) return false;
-  for (uint32_t r = 0; r < known_; ++r) {
-    if (!blocks(ax, ay, bx, by, *shapes_, recent_[r])) continue;
-    const uint32_t last = recent_[r];
-    recent_[r] = recent_[0];
-    recent_[0] = last;
-    return true;
-  }
-  for (uint32_t o = 0; o < shapes_->count; ++o) {
-    if (!blocks(ax, ay, bx, by, *shapes_, o)) continue;
-    recent_[1] = recent_[0];
-    recent_[0] = o;
-    if (known_ < 2) ++known_;
-    return true;
-  }
-  return false;
+bool shape_blocks(float ax, float ay, float bx, float by, const Shapes& shapes, size_t o) {
+  return blocks(ax, ay, bx, by, shapes, o);
 }
 
-bool Blockers::block_all(const Rect& a, const Rect& b) const {
-  const PointRange from = {{a.x0, a.x1}, {a.y0, a.y1}}, to = {{b.x0, b.x1}, {b.y0, b.y1}};
-  for (uint32_t r = 0; r < known_; ++r)
-    if (all_blocked_by(from, to, *shapes_, recent_[r])) return true;
-  return false;
+bool shape_blocks_all(const Rect& a, const Rect& b, const Shapes& shapes, size_t o) {
+  return all_blocked_by({{a.x0, a.x1}, {a.y0, a.y1}}, {{b.x0, b.x1}, {b.y0, b.y1}}, shapes, o);
+}
+
+Rect shape_bounds(const Shapes& shapes, size_t o) {
+  const Box box = bounds_of(shapes, o);
+  return {box.left, box.low, box.right, box.high};
 }
 
 void blocked_points(const float* x, const float* y, size_t n, const Shapes& shapes, uint8_t* out) {

@@ -8,11 +8,14 @@
 
 namespace DW_ISA {
 
+class WayIndex;
+
 struct Scale {
   float w_travel, w_switch;
   float travel_max;   // largest float that is not above max_travel: q ≤ it means ticks ≤ max_travel
   float denominator;  // float(max_travel), 1 where that is 0
   bool grid;
+  const WayIndex* ways;  // to be set where ways are tested
 };
 
 inline Scale scale_of(const Problem& p) {
@@ -25,6 +28,7 @@ inline Scale scale_of(const Problem& p) {
   if (limit >= 4294967296.0f) limit = 4294967040.0f;  // 2^32 and above is unreachable
   s.travel_max = limit;
   s.grid = p.grid != 0;
+  s.ways = nullptr;
   return s;
 }
 
@@ -70,10 +74,6 @@ inline Pair pair_of(const Problem& p, const Scale& s, size_t a, size_t z) {
   out.feasible = out.q <= s.travel_max && way && p.blocked[z] == 0 && (p.caps[a] & p.need[z]) == p.need[z] &&
                  p.energy[a] >= p.cost[z];
   return out;
-}
-
-inline bool path_clear(const Problem& p, Blockers& blockers, size_t a, size_t z) {
-  return !blockers.block(p.ax[a], p.ay[a], p.zx[z], p.zy[z]);
 }
 
 // Smaller is better; index is the zone for an agent's candidates, the agent for a zone's.

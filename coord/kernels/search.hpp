@@ -1,6 +1,6 @@
 // Branch and bound over the trees: the best zones of an agent, the best agent of a zone.
 #pragma once
-#include "tree.hpp"
+#include "ways.hpp"
 
 namespace DW_ISA {
 
@@ -61,7 +61,7 @@ class ZoneSearch {
  public:
   // `known` is a feasible pair's key, or kWorst: with k = 1 only a better one is looked for.
   ZoneSearch(const Problem& p, const Scale& s, const ZoneTree& tree, size_t agent, size_t k, const Key& known = kWorst)
-      : best(k), p_(p), s_(s), tree_(tree), a_(agent), current_(uint32_t(p.current[agent])), blockers_(p.shapes) {
+      : best(k), p_(p), s_(s), tree_(tree), a_(agent), current_(uint32_t(p.current[agent])), blockers_(s.ways) {
     if (s.grid && p.acomponent[agent] == 0) return;
     best.offer(known.rank, known.index);
     if (p.current[agent] >= 0 && tree.alive(current_)) {
@@ -145,7 +145,7 @@ class AgentSearch {
   // `current` lists the agents that have the zone now: they get the switch bonus and are looked at one by one.
   AgentSearch(const Problem& p, const Scale& s, const AgentTree& tree, size_t zone, const uint32_t* current,
               size_t current_count, const Key& known)
-      : best(1), p_(p), s_(s), tree_(tree), z_(zone), blockers_(p.shapes) {
+      : best(1), p_(p), s_(s), tree_(tree), z_(zone), blockers_(s.ways) {
     best.offer(known.rank, known.index);
     for (size_t i = 0; i < current_count; ++i) {
       if (!tree.alive(current[i])) continue;

@@ -117,7 +117,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
                     acomponent.data(), current.data(), kZones, zx.data(), zy.data(), zz.data(), radius.data(),
                     zone_base.data(), cost.data(), need.data(), zcomponent.data(), blocked.data(), 1.0f, 0.1f,
                     round == 0 ? 1000u : 150u, uint32_t(round == 2), round == 1 ? &shapes : nullptr};
-    const Memory memory(table.plan_workspace(kAgents, kZones));
+    const Memory memory(table.plan_workspace(kAgents, kZones, kObstacles));
     std::vector<int32_t> zone(kAgents * kCandidates), score(kAgents * kCandidates), assigned(kAgents);
     std::vector<uint32_t> count(kAgents), travel(kAgents);
     table.candidates(p, kCandidates, zone.data(), score.data(), count.data(), memory.p);

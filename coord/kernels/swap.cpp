@@ -4,8 +4,7 @@
 // exact score; and an agent whose candidates and own zone have had no change of holder since its last, fruitless scan
 // is passed over, its tests counted.
 #include "droveway/fpenv.hpp"
-#include "arena.hpp"
-#include "pair.hpp"
+#include "ways.hpp"
 
 namespace DW_ISA {
 namespace {
@@ -16,7 +15,8 @@ class Sweeps {
  public:
   Sweeps(const Problem& p, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count, int32_t* assigned,
          Arena arena)
-      : p_(p), s_(scale_of(p)), k_(k), zone_(zone), score_(score), count_(count), assigned_(assigned), blockers_(p.shapes) {
+      : p_(p), s_(scale_of(p)), k_(k), zone_(zone), score_(score), count_(count), assigned_(assigned),
+        ways_(p.shapes, arena), blockers_(&ways_) {
     holder_ = arena.take<int32_t>(p.m);
     ceiling_ = arena.take<int32_t>(p.m);
     changed_ = arena.take<uint32_t>(p.m);
@@ -124,6 +124,7 @@ class Sweeps {
   int32_t *assigned_, *holder_, *ceiling_, *own_score_;
   uint32_t *changed_, *scanned_;
   uint32_t clock_ = 1;
+  WayIndex ways_;
   Blockers blockers_;
 };
 

@@ -66,7 +66,7 @@ struct CoordTable {
   // w0·priority + w1·idle + w2·cover - w3·avoid
   void (*zone_base)(const float* priority, const float* idle, const float* cover, const float* avoid,
                     const float* weights, size_t n, float* out);
-  // the k ≤ 256 best zones of each agent, rows of k; workspace of plan_workspace(n, m) bytes
+  // the k ≤ 256 best zones of each agent, rows of k; workspace of plan_workspace(n, m, shapes) bytes
   void (*candidates)(const Problem& problem, size_t k, int32_t* zone, int32_t* score, uint32_t* count, void* workspace);
   // greedy assignment; zone and count may hold candidates of k (they only save time), or zone is null
   void (*greedy)(const Problem& problem, size_t k, const int32_t* zone, const uint32_t* count, int32_t* assigned,
@@ -81,7 +81,7 @@ struct CoordTable {
   void (*leftover_status)(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace);
   // labels of the 4-connected free regions; queue has width·height entries
   void (*grid_components)(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);
-  size_t (*plan_workspace)(size_t n, size_t m);
+  size_t (*plan_workspace)(size_t n, size_t m, size_t shapes);
   // shortest paths of n agents on a bordered grid, the first `horizon` directions of each (coord/motion_ref.py)
   void (*grid_paths)(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
                      uint8_t* directions, int32_t* length);
