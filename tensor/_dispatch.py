@@ -31,14 +31,19 @@ def as_array(x: object, function: str, name: str) -> Array:
     if isinstance(x, np.ndarray):
         if type(x) is not np.ndarray and hasattr(x, "mask"):
             raise DtypeError(f"{function}: {name} must not be a masked array (hint: {name}.filled(0))")
-        return x
+        return x if type(x) is np.ndarray else x.view(np.ndarray)  # a numpy.matrix would stay two-dimensional for ever
     if hasattr(x, "__dlpack__"):
         try:
             return np.from_dlpack(x)
         except RuntimeError as error:
             raise DtypeError(f"{function}: {name} has an element type that numpy does not know: {error}") from None
+        except ValueError as error:  # no capsule, or one that was used before
+            raise BufferError(f"{function}: {name} gave no DLPack capsule that can be used: {error}") from None
     if hasattr(x, "__array_interface__"):
-        return np.asarray(x)
+        try:
+            return np.asarray(x)
+        except ValueError as error:
+            raise BufferError(f"{function}: {name} has an __array_interface__ that cannot be used: {error}") from None
     try:
         return np.asarray(memoryview(x))  # type: ignore[arg-type]
     except TypeError:

@@ -54,6 +54,8 @@ def sum(x: object, axis: int | None = None, out: object = None) -> NDArray[Any] 
         _sum_vector(array if array.ndim == 1 else contiguous(array, "sum").reshape(-1), total)
         scalar: np.floating[Any] = total[0]
         return scalar
+    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+        raise TypeError(f"sum: axis must be an int or None, got {type(axis).__name__}")
     if not -array.ndim <= axis < array.ndim:
         raise ShapeError(
             f"sum: axis must be from {-array.ndim} to {array.ndim - 1} for x = {describe(array)}, got {axis}"

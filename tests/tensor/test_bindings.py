@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensor import _kernels
+from tensor import _kernels, elementary, product, reduction
 
 pytestmark = pytest.mark.skipif(_kernels.isa() == "ref", reason="DROVEWAY_ISA=ref has no kernels")
 
@@ -113,3 +113,44 @@ def test_random_strides_and_lengths_never_read_outside_the_array():
         assert ONE[0] == n
         _kernels.dot_f32(view, view[::-1], ONE)
         assert ONE[0] == n
+
+
+class Exporter:
+    """A DLPack object that gives whatever it was told to give."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def __dlpack__(self, **_):
+        return self.given
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_a_capsule_used_twice_or_none_at_all_is_a_buffer_error_that_names_the_argument():
+    used = Exporter(np.ones(3, np.float32).__dlpack__())
+    assert reduction.sum(used) == 3
+    for broken in (used, Exporter(None), Exporter(5)):
+        with pytest.raises(BufferError, match=r"^sum: x gave no DLPack capsule that can be used: "):
+            reduction.sum(broken)
+
+
+def test_an_array_interface_that_leads_nowhere_is_a_buffer_error():
+    broken = type("Broken", (), {"__array_interface__": 5})()
+    with pytest.raises(BufferError, match=r"^sum: x has an __array_interface__ that cannot be used: "):
+        reduction.sum(broken)
+
+
+def test_a_subclass_of_ndarray_is_taken_as_the_array_it_is():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    matrix = x.view(np.matrix)
+    assert reduction.sum(matrix) == 15
+    assert elementary.exp(matrix).tobytes() == elementary.exp(x).tobytes()
+    assert product.matmul(matrix, x.T).tobytes() == product.matmul(x, x.T).tobytes()
+
+
+@pytest.mark.parametrize("axis", [1.0, True, "0"])
+def test_an_axis_that_is_no_int_is_refused(axis):
+    with pytest.raises(TypeError, match=rf"^sum: axis must be an int or None, got {type(axis).__name__}$"):
+        reduction.sum(np.ones((2, 2), np.float32), axis=axis)
