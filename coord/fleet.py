@@ -27,7 +27,6 @@ from tensor.float_mode import plain_mode
 Records = npt.NDArray[np.void]
 
 ID_MAX = U32_MAX - 1  # 2^32 - 1 means "no zone"
-COUNT_MAX = 2**24
 BOX_DEFAULT = (0.0, 0.0, 100.0, 100.0)
 AGENT_KEYS = ("speed", "energy", "caps", "memory_ticks")
 ZONE_KEYS = ("radius", "priority", "service_ticks", "need_caps", "energy_cost")

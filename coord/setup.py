@@ -18,11 +18,13 @@ from blake3 import blake3
 
 from coord.checks import PLANNERS
 from coord.errors import RunError
-from coord.fleet import AGENT_KEYS, COUNT_MAX, ZONE_KEYS, Draw
+from coord.fleet import AGENT_KEYS, ZONE_KEYS, Draw
 from coord.grid import Grid
-from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, RING_DTYPE, PlanConfig
+from coord.inputs import PART_BYTES_MAX, PARTS_MAX
+from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, RING_DTYPE, ZONE_DTYPE, PlanConfig
 from coord.rings import Rings
 from coord.scenario_schema import (
+    AGENTS_MAX,
     DEMANDS,
     NAME_BYTES_MAX,
     POSITION_MAX_M,
@@ -34,6 +36,8 @@ from coord.scenario_schema import (
 
 Records = npt.NDArray[np.void]
 VERSION = 1
+# No ledger holds more: the agents of a frame, the zones of a key of inputs (a row number and a record each).
+_RECORDED_MAX = {"agents": AGENTS_MAX, "zones": PARTS_MAX * PART_BYTES_MAX // (4 + ZONE_DTYPE.itemsize)}
 
 
 @dataclass(frozen=True)
@@ -275,5 +279,5 @@ def _draw(what: str, value: Mapping[str, Any]) -> Draw:
         fault = fault_of(key, fields[key.name])
         if fault is not None or isinstance(fields[key.name], float) != (key.kind == "float"):
             raise RunError(f"coord.scenario: {path}.fields.{key.name}: {fault or 'expected the type of its key'}")
-    count = _int(value, f"{path}.count", 0, COUNT_MAX)
+    count = _int(value, f"{path}.count", 0, _RECORDED_MAX[what])
     return Draw(what, count, dict(fields), (box[0], box[1], box[2], box[3]))

@@ -539,10 +539,19 @@ def test_a_frame_with_the_last_number_is_found_and_the_audit_goes_on(run: Path, 
     assert report.first_divergence[3:] == (None, "frame.frame_id", 0, 2**64 - 1)
 
 
-def test_a_fleet_that_the_scenario_claims_is_not_drawn_before_its_size_is_compared(run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("claimed", "text"),
+    [
+        (500_000, "coord.scenario: agents: expected 9 at the first tick, got 500000"),
+        (2**24, "coord.scenario: agents.draw.count: expected 0 to 524000, got 16777216"),
+    ],
+)
+def test_a_fleet_that_the_scenario_claims_is_not_drawn_before_its_size_is_compared(
+    claimed: int, text: str, run: Path, tmp_path: Path
+) -> None:
     events = _events(run)
     value = storage.canonical.unpack(events[0].effect)
-    value["agents"]["draw"]["count"] = 2**24
+    value["agents"]["draw"]["count"] = claimed
     events[0] = dataclasses.replace(events[0], effect=storage.canonical.pack(value))
     (problem,) = audit(_write(tmp_path / "run", events)).problems
-    assert problem.text == "coord.scenario: agents: expected 9 at the first tick, got 16777216"
+    assert problem.text == text
