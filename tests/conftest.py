@@ -16,9 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_configure() -> None:
-    """A shell starts its background jobs with SIGINT ignored, and children inherit that: tests need it back."""
+    """Child processes start as a user's would: with Ctrl-C (a shell's background jobs have it ignored, and children
+    inherit that), and without the current folder, which may be a clone, in front of what is installed."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ["PYTHONSAFEPATH"] = "1"
 
 
 @pytest.fixture(scope="session")

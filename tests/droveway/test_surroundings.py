@@ -132,6 +132,7 @@ def test_a_second_run_into_the_same_folder_neither_joins_nor_removes_the_first(
     run = tmp_path / "run"
     first = subprocess.Popen([*DROVEWAY, "simulate", yard, "-o", run, "--ticks", "100000", "--sync", "os"])
     while not (run / "HEAD").exists():
+        assert first.poll() is None
         time.sleep(0.01)
     monkeypatch.setattr(stl, "check_output", lambda _: None)  # as if it had looked before the first one began
     with pytest.raises(LockedError, match=f"process {first.pid} holds the ledger for writing"):
