@@ -121,6 +121,7 @@ class _Auditor:
         self._twin: _Twin | None = None
         self._gap = False  # events are missing, and no key has come since
         self._lost = False  # events were missing at some time: the first inputs may be among them
+        self._resume = False  # events are missing, and no frame has come since
         self._setup: Setup | None = None
         self._geometry: tuple[bytes, Grid | None, bytes, Rings | None] = (b"", None, b"", None)
 
@@ -140,15 +141,24 @@ class _Auditor:
             if event.kind.startswith("coord.") and event.kind != stl.CHANGE:
                 self._problem(rank, "kind", "a known kind", event.kind)
             return
-        self._same(rank, "schema", stl.SCHEMA, event.schema)
-        self._same(rank, "wall_ns", None, event.wall_ns)
+        self._envelope(rank, event)
         if event.kind == stl.SCENARIO:
             self._problem(rank, "kind", "the scenario at rank 0 only", event.kind)
         elif event.kind == stl.INPUTS:
-            self._same(rank, "parents", "none", f"{len(event.parents)}" if event.parents else "none")
+            self._no_parents(rank, event)
             self._pending.append((rank, event))
         else:
             self._frame(rank, event)
+
+    def _envelope(self, rank: int, event: Event) -> None:
+        """What every event of ours has in common; the tick of inputs is their frame's, the parents differ by kind."""
+        from coord import stl
+
+        self._same(rank, "schema", stl.SCHEMA, event.schema)
+        self._same(rank, "wall_ns", None, event.wall_ns)
+
+    def _no_parents(self, rank: int, event: Event) -> None:
+        self._same(rank, "parents", "none", f"{len(event.parents)}" if event.parents else "none")
 
     def _in_sequence(self, rank: int, event: Event) -> None:
         """The run's producer numbers all its events, of whatever kind: a number left out is an event left out."""
@@ -169,7 +179,7 @@ class _Auditor:
     def _forget(self) -> None:
         """Events are missing: what a delta would change is not known until the next key."""
         self._inputs, self._pending, self._twin = None, [], None
-        self._resimulate, self._gap, self._lost = False, True, True
+        self._resimulate, self._gap, self._lost, self._resume = False, True, True, True
 
     def finish(self) -> None:
         """After the last event."""
@@ -183,6 +193,9 @@ class _Auditor:
 
         self._scenario = event
         self._sequence = event.sequence + 1
+        self._envelope(0, event)
+        self._same(0, "tick", 0, event.tick)
+        self._no_parents(0, event)
         try:
             self._map = stl.scenario_map(event)
         except CoordError as error:
@@ -197,7 +210,9 @@ class _Auditor:
         pending, self._pending = self._pending, []
         report.frames += 1
         parents = tuple(sorted(part.id for _, part in pending))
-        if event.parents != parents:
+        if self._resume:
+            self._resume_from(event)
+        elif event.parents != parents:
             self._problem(rank, "parents", f"{len(parents)} inputs before it", f"{len(event.parents)} other parents")
         if not self._rebuild(rank, event, pending):
             self._check_chain(rank, event)
@@ -226,6 +241,16 @@ class _Auditor:
         if self._twin is not None:
             self._twin.advance()
         self._chain_on(event)
+
+    def _resume_from(self, event: Event) -> None:
+        """The first frame after a gap that has been told: what it should follow is lost, it is taken at its word."""
+        self._resume = False
+        if self._setup is not None:
+            self._tick_before = event.tick - self._setup.every_ticks
+        stored = event.effect[:DECISION_FRAME_BYTES]
+        if len(stored) == DECISION_FRAME_BYTES:
+            frame = np.frombuffer(stored, FRAME_DTYPE)[0]
+            self._frame_id, self._prev_digest = int(frame["frame_id"]), frame["prev_digest"].tobytes()
 
     def _rebuild(self, rank: int, event: Event, pending: list[tuple[int, Event]]) -> bool:
         try:

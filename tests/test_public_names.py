@@ -41,8 +41,9 @@ PROMISED = {
         "assignment_rejected count_assignments_by_status empty_assignment_stats find_assignment_by_agent "
         "find_assignment_by_zone plan_greedy plan_swap "
         # frames and ledger
-        "DecisionLedger decision_frame_total_rows decision_ledger_rows_per_frame decision_ledger_tick_span "
-        "decision_ledger_total_rows"
+        "DecisionLedger decision_frame_total_rows decision_ledger_assignment_rate decision_ledger_conflict_rate "
+        "decision_ledger_rejected_rate decision_ledger_rows_per_frame decision_ledger_stale_agent_rate "
+        "decision_ledger_tick_span decision_ledger_total_rows"
     ),
     "coord.stl": "coordination_stl open_run",
     "droveway": "__version__",
@@ -56,6 +57,40 @@ METHODS = {
     ("coord", "Scenario"): "load loads to_toml",
     ("coord", "DecisionFrame"): "decode encode",
 }
+# Attributes of what calls return: fields of a dataclass are no attributes of its class.
+ATTRIBUTES = {
+    "plan": "assignments explain flags frame gap health input_digest rows stats",
+    "audit": "first_divergence ok",
+    "budget": "peak_bytes used_bytes",
+    "ledger": "mode",
+    "receipt": "id rank root size",
+}
+
+
+@pytest.fixture(scope="module")
+def returned(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """What the main calls return, by the name of the call or of what it gives."""
+    import coord
+    import storage
+    import tensor
+
+    folder = tmp_path_factory.mktemp("names")
+    agents = [coord.AgentState(id=1, x=0.0, y=0.0, speed=1.0, energy=1.0)]
+    zones = [coord.WorkZone(id=2, x=3.0, y=0.0)]
+    with storage.Ledger.open(folder / "run", sync="os") as ledger, tensor.budget(1 << 20) as budget:
+        receipt = ledger.append(storage.Event(producer="p", effect=b"", kind="note.text", sequence=0, tick=0))
+    return {
+        "plan": coord.plan(agents, zones, [], [], coord.PlanConfig(), now_tick=0),
+        "audit": coord.audit(folder / "run"),
+        "budget": budget,
+        "ledger": ledger,
+        "receipt": receipt,
+    }
+
+
+@pytest.mark.parametrize("call", ATTRIBUTES)
+def test_promised_attributes_are_there(call: str, returned: dict[str, object]) -> None:
+    assert [name for name in ATTRIBUTES[call].split() if not hasattr(returned[call], name)] == []
 
 
 @pytest.mark.parametrize("module", PROMISED)
