@@ -21,6 +21,7 @@ from coord.errors import BadInput, ScenarioError, unreadable
 from coord.grid import Grid
 from coord.movingai import cell_centres
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE, AgentMode
+from coord.regular_file import open_regular
 from coord.scenario_schema import U32_MAX
 from tensor.float_mode import plain_mode
 
@@ -111,7 +112,7 @@ def from_file(what: str, path: Path, file: str, most: int) -> Records:
     dtype = AGENT_DTYPE if what == "agents" else ZONE_DTYPE
     where = f"[{what}] file {path.name}"
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             count = _npy_count(stream, dtype, path.stat().st_size, file, where, most)
             out = np.fromfile(stream, dtype, count)
     except OSError as error:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from coord.errors import MapError, unreadable
 from coord.grid import Grid
+from coord.regular_file import open_regular
 from tensor.float_mode import plain_mode
 
 FREE = b".GS"
@@ -138,7 +139,7 @@ def map_beside(path: str | Path, foreign: str) -> Path:
     base = foreign.replace("\\", "/").rsplit("/", 1)[-1]
     found = Path(path).parent / base
     try:
-        there = found.is_file()
+        there = found.exists()
     except OSError:  # a name that is too long
         there = False
     if not there:
@@ -154,7 +155,7 @@ def _column(trip: Trip, field: int) -> int:
 def read_file(path: Path) -> bytes:
     """The bytes of a file of at most 64 MiB; MapError where it can't be read or is longer."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         raise MapError(str(path), 0, 0, unreadable(error)) from error

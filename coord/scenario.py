@@ -25,6 +25,7 @@ from coord.grid import Grid
 from coord.inputs import PART_BYTES_MAX
 from coord.movingai import parse_map, read_file
 from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, PlanConfig
+from coord.regular_file import open_regular
 from coord.rings import Rings
 from coord.scenario_schema import (
     AGENTS_MAX,
@@ -72,7 +73,7 @@ class Scenario:
         """Read a SITE.toml. Raises ScenarioError (file, key, what was expected, what came) and MapError."""
         path = Path(path)
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 data = stream.read(TOML_BYTES_MAX + 1)
             if len(data) > TOML_BYTES_MAX:
                 raise ScenarioError(str(path), "", f"expected at most {TOML_BYTES_MAX} bytes")

@@ -18,7 +18,9 @@ def describe(out: Output, path: Path) -> Record:
     """
     if path.is_dir():
         return run_record(out, path)
-    with reading(path), path.open("rb"):
+    from coord.regular_file import open_regular
+
+    with reading(path), open_regular(path):
         pass
     maker = MAKERS.get(path.suffix.lower())
     if maker is None:

@@ -1,6 +1,7 @@
 """Audit a run: make every decision again, then rewrite one decision and see that the audit names it.
 
-python examples/02_audit.py [FOLDER]: writes two runs and forged.png into FOLDER (default: a new temporary one).
+python examples/02_audit.py [FOLDER]: writes two runs into FOLDER (default: a new temporary
+one), and audit.png, the tracks of the honest one.
 """
 
 import sys
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coord import Scenario, audit, decode_frame_event, encode_frame_event, simulate
+from coord.frame import rows_digest
 from coord.stl import open_run
 from droveway.run_tracks import draw_tracks, read_tracks
 from storage import Event, Ledger
@@ -28,8 +30,6 @@ def forged(event: Event) -> bytes:
     frame, rows = decode_frame_event(event.effect)
     rows = rows.copy()
     rows["zone"][rows["agent"] == 2] = rows["zone"][rows["agent"] == 3]
-    from coord.frame import rows_digest
-
     return encode_frame_event(replace(frame, rows_digest=rows_digest(rows)), rows)
 
 

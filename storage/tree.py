@@ -31,7 +31,7 @@ class Head:
 
 def leaf(event_id: bytes, event_bytes: int) -> bytes:
     """The 41-byte leaf of an event: version 1, id, length of the event as u64 big-endian."""
-    return b"\x01" + event_id + event_bytes.to_bytes(8, "big")
+    return bytes([LEAF_VERSION]) + event_id + event_bytes.to_bytes(8, "big")
 
 
 def leaf_hash(record: bytes) -> bytes:

@@ -44,8 +44,8 @@ def examples() -> dict[str, str]:
 
 
 def run() -> dict[str, str]:
-    """Root of each small fixed run of `coord/golden_runs.py`."""
-    from coord.golden_runs import roots
+    """Root of each small fixed run of `tests/golden_runs.py`."""
+    from golden_runs import roots
 
     return roots()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coord.audit import audit
-from coord.golden_runs import YARD_MAP
 from coord.scenario import Scenario
 from coord.simulate import simulate
 from coord.stl import open_run
 
+YARD_MAP = runpy.run_path(str(Path(__file__).parents[1] / "golden_runs.py"))["YARD_MAP"]
 share = st.floats(0, 1, width=32)
 weight = st.floats(-4, 4, width=32)
 place = st.floats(-50, 150, width=32)

@@ -387,6 +387,11 @@ def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path, name: str) ->
     (tmp_path / "SITE.toml").write_text(HEAD + '[map]\nfile = "m.map"\n')
     (tmp_path / name).unlink(missing_ok=True)
     (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(ScenarioError, match="expected to read it, got: is not a regular file"):
+        Scenario.load(tmp_path / "SITE.toml")
+    (tmp_path / name).unlink()
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(2**40)  # a file of holes
     with pytest.raises(ScenarioError, match="expected at most 67108864 bytes"):
         Scenario.load(tmp_path / "SITE.toml")
 

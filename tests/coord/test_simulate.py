@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import runpy
 import signal
 import subprocess
 import sys
@@ -16,7 +17,6 @@ import pytest
 
 from coord.audit import audit
 from coord.errors import BadInput, OutputError
-from coord.golden_runs import roots
 from coord.importer import import_map, import_scen
 from coord.records import NO_ZONE
 from coord.scenario import Scenario
@@ -26,6 +26,7 @@ from coord.world import World
 from storage import Ledger
 from tensor import build_info
 
+GOLDEN_RUNS = Path(__file__).parents[1] / "golden_runs.py"
 Data = Callable[[str], Path]
 
 LINE = textwrap.dedent("""
@@ -275,7 +276,7 @@ def test_a_number_of_ticks_that_is_none_is_refused(ticks: object) -> None:
 
 
 def test_the_small_fixed_runs_have_the_roots_that_their_twins_wrote(golden: dict[str, dict[str, str]]) -> None:
-    assert roots() == golden["run"]
+    assert runpy.run_path(str(GOLDEN_RUNS))["roots"]() == golden["run"]
 
 
 def _environments() -> list[dict[str, str]]:
@@ -295,7 +296,7 @@ def test_one_root_for_every_isa_thread_count_hash_seed_time_zone_and_locale(
     golden: dict[str, dict[str, str]],
     environment: dict[str, str],
 ) -> None:
-    done = python("from coord.golden_runs import roots; print(roots())", **environment)
+    done = python(f"import runpy; print(runpy.run_path({str(GOLDEN_RUNS)!r})['roots']())", **environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{golden['run']}\n"
 

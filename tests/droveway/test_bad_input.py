@@ -1,6 +1,9 @@
 """Every kind of bad input: its message, its exit code, and nothing half-written."""
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,6 +127,34 @@ def test_an_extreme_site_runs_and_verifies(case: str, ask: Ask, tmp_path: Path) 
         assert told.code == 0, told.err
         assert ask("verify", run, "--resimulate").code == 0
         assert ask("replay", run).code == 0
+
+
+@pytest.mark.parametrize("name", ["s.toml", "t.map", "t.scen", "a.npy", "map of a .scen", "map of a site"])
+def test_a_pipe_for_a_file_is_refused_and_not_waited_for(name: str, tmp_path: Path) -> None:
+    (tmp_path / "t.map").write_text(MAP)
+    (tmp_path / "t.scen").write_text("version 1\n0\tt.map\t3\t2\t0\t0\t0\t1\t1\n")
+    (tmp_path / "s.toml").write_text(MAPPED if "map" in name else FLEET.replace("random = 2", 'file = "a.npy"'))
+    pipe = tmp_path / ("t.map" if name.startswith("map of") else name)
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    from_site = ["simulate", "s.toml", "-o", "run", "--ticks", "3"]
+    commands = {
+        "s.toml": [from_site, ["info", "s.toml"]],
+        "t.map": [["import", "t.map", "-o", "n.toml", "--agents", "1", "--zones", "1"], ["info", "t.map"]],
+        "t.scen": [["import", "t.scen", "-o", "n.toml"], ["info", "t.scen"]],
+        "a.npy": [from_site],
+        "map of a .scen": [["import", "t.scen", "-o", "n.toml"]],
+        "map of a site": [from_site],
+    }
+    before = listing(tmp_path)
+    for command in commands[name]:
+        done = subprocess.run(
+            [sys.executable, "-m", "droveway", *command],
+            cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=30,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (3, ""), (command, done)
+        assert done.stderr.startswith("error: ") and "is not a regular file" in done.stderr
+    assert listing(tmp_path) == before
 
 
 def test_an_agent_on_an_obstacle_is_named(ask: Ask, tmp_path: Path) -> None:
@@ -364,6 +395,57 @@ def test_verify_names_frame_agent_and_field_of_a_rewritten_decision(ask: Ask, co
     assert records[0]["type"] == "divergence"
     assert (records[0]["frame_id"], records[0]["agent"], records[0]["field"]) == (12, 5, "zone")
     assert records[-1]["ok"] is False
+
+
+def test_verify_names_frame_agent_and_field_of_a_rewritten_input(ask: Ask, copied: Path) -> None:
+    """An agent's charge is rewritten at tick 12; deltas, input_digest, frame chain, ids and tree are made again."""
+    from dataclasses import replace
+
+    from blake3 import blake3
+
+    from coord.digest import input_digest
+    from coord.frame import decode_frame_event
+    from coord.inputs import ARRAYS, Inputs, apply, encode
+    from coord.rings import Rings
+    from storage import Ledger, verify_ledger
+
+    shutil.move(copied, copied.with_name("honest"))
+    with Ledger.open(copied.with_name("honest"), mode="r") as old, Ledger.open(copied) as new:
+        ids: dict[bytes, bytes] = {}
+        state: Inputs | None = None  # what was
+        written: Inputs | None = None  # what is said now
+        chain = bytes(16)
+        for _, event in old.scan():
+            effect = event.effect
+            if event.kind == "coord.inputs":
+                state = apply(state, [effect], tick=event.tick)
+                now = state.copy()
+                if event.tick == 12:
+                    now.agents["energy"][now.agents["id"] == 5] = 0.0
+                (effect,) = encode(now, event.tick, written if effect[4] else None)
+                written = now
+            elif event.kind == "coord.frame":
+                frame, rows = decode_frame_event(effect)
+                arrays = [written.array(name) for name, _ in ARRAYS]
+                digest = input_digest(*arrays[:4], Rings.empty(), written.grid)
+                assert (digest == frame.input_digest) == (event.tick != 12)
+                frame = replace(frame, input_digest=digest, prev_digest=chain)
+                chain = blake3(frame.encode()).digest(16)
+                effect = frame.encode() + rows.tobytes()
+            made = replace(event, effect=effect, parents=tuple(sorted(ids[parent] for parent in event.parents)))
+            new.append(made)
+            ids[event.id] = made.id
+    assert verify_ledger(copied).ok and ask("verify", copied, "--no-replan").code == 0
+    told = ask("verify", copied)
+    assert told.code == 1
+    assert told.out.startswith("frame 12 (tick 12, rank 26): agent 5: ")
+    records = ask("verify", copied, "--json").records
+    assert records[0]["type"] == "divergence"
+    assert (records[0]["frame_id"], records[0]["agent"], records[0]["field"]) == (12, 5, "zone")
+    assert records[-1]["ok"] is False
+    told = ask("verify", copied, "--resimulate")
+    assert told.code == 1
+    assert told.out.startswith("frame 12 (tick 12, rank 25): agent 5: inputs.agents.energy: expected ")
 
 
 def test_verify_refuses_contradicting_options(ask: Ask, yard_run: Path) -> None:

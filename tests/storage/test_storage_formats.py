@@ -26,7 +26,7 @@ def decoded(text):
     return bytes.fromhex("".join(text.split()))
 
 
-def test_canonical_msgpack(page):
+def test_the_values_of_the_canonical_msgpack_page_are_what_pack_writes(page):
     examples = page("canonical-msgpack")
     value = {"b": [1, -33], "a": 1.0, "é": b""}
     assert pack(value) == decoded(examples["value"])
@@ -38,7 +38,7 @@ def test_canonical_msgpack(page):
         assert pack(eval(text)).hex() == encoded
 
 
-def test_event(page):
+def test_the_events_of_the_event_page_have_its_bytes_and_ids(page):
     examples = page("event")
     assert NOTE.encode() == decoded(examples["event0"])
     assert NOTE.id == decoded(examples["id0"])
@@ -59,7 +59,7 @@ def test_event(page):
     assert Event.decode(child.encode()) == child
 
 
-def test_tree(page):
+def test_the_leaves_hashes_and_root_of_the_tree_page_are_those_of_its_events(page):
     examples = {name: decoded(text) for name, text in page("tree").items()}
     event1 = decoded(page("event")["event1"])
     assert examples["leaf0"] == tree.leaf(NOTE.id, len(NOTE.encode()))
@@ -72,14 +72,14 @@ def test_tree(page):
     assert tree.verify_inclusion(0, 2, examples["hash0"], [examples["hash1"]], examples["root"])
 
 
-def test_head(page):
+def test_the_head_file_of_the_head_page_is_packed_and_unpacked(page):
     data = decoded(page("head")["head"])
     head = Head(2, decoded(page("tree")["root"]))
     assert head_file.pack(head) == data
     assert head_file.unpack(data) == head
 
 
-def test_ledger(page, run):
+def test_the_keys_and_values_of_the_ledger_page_are_what_two_appends_leave(page, run):
     from storage.rocks import RocksStore
 
     with Ledger.open(run) as ledger:

@@ -101,6 +101,23 @@ print(_kernels.workers_started())
     assert python(code).stdout == "0\n"
 
 
+def test_idle_workers_sleep(python):
+    code = """
+import time
+import numpy as np
+from tensor import _kernels, reduction
+_kernels.set_threads(4)
+reduction.sum(np.ones(4_000_000, np.float32))
+clock, used = time.monotonic(), time.process_time()
+while time.monotonic() < clock + 1:
+    time.sleep(0.1)
+used = time.process_time() - used
+print(_kernels.workers_started(), "asleep" if used < 0.25 else f"{used} s of 1 s")
+"""
+    done = python(code)
+    assert done.stdout == "3 asleep\n", done.stderr
+
+
 @pytest.mark.parametrize("threads_used", ["1", "3"])
 def test_ctrl_c_stops_a_long_product(python, threads_used):
     code = """
