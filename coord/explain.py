@@ -6,17 +6,19 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from coord import backend
 from coord.candidate import CandidateFacts, CandidateScore, candidate_status, score_candidate
 from coord.errors import CoordError
 from coord.grid import Grid
 from coord.obstacle import BOX, CIRCLE, POLYGON
 from coord.obstacle_ref import blocked_points, blocked_segments
 from coord.plan_ref import Pairs, pairs
-from coord.problem import NONE, Problem, Zones
+from coord.problem import I32, NONE, Problem, Zones
 from coord.readiness import AgentReadiness, ZoneReadiness
 from coord.records import (
     COORD_UNREACHABLE_TRAVEL_TIME,
@@ -30,7 +32,10 @@ from coord.records import (
 from coord.rings import Rings
 from coord.situation import Situation, situation
 from coord.status import Assignment, CoordStatus
+from coord.winning_change import I32_MAX, PAIRS_MAX, SwapTrials, Undecided
 from tensor.float_mode import plain_mode
+
+EXACT = 8  # options whose winning change is found by planning again, unless told otherwise
 
 
 class UnknownIdError(CoordError, KeyError):
@@ -45,8 +50,9 @@ class Option:
     """One agent and one zone: terms, score, the first failing test, who has the zone, and what would change it.
 
     `winning_change` is the smallest increase of `score.score_i32` with which this pair would be in the plan, all other
-    scores unchanged: 0 for a pair that is, None where a test fails whatever the score. Exact for greedy; for swap it is
-    the least that wins the pair's own swap test, or greedy's order, against the plan as it stands (docs/planning.md).
+    scores unchanged: 0 for a pair that is, None where a test fails whatever the score, or where not even the highest
+    score wins. Where `winning_change_exact` is False it is an estimate: of swap, what would win against the plan as it
+    stands; it may be too small or too large (docs/planning.md, Explanations).
     """
 
     agent: int
@@ -57,6 +63,7 @@ class Option:
     winner: int | None
     winner_score: int | None
     winning_change: int | None
+    winning_change_exact: bool
     changes: tuple[str, ...]
     way_blocked: bool = False  # status zone_blocked, though only the straight way to the zone is
 
@@ -110,11 +117,14 @@ def explain(
     agent: int | None = None,
     zone: int | None = None,
     rows: Records | None = None,
+    exact: int = EXACT,
 ) -> Explanation:
     """Explain the plan of these inputs for one agent id, or one zone id, or (both) one pair.
 
-    `rows` are the plan's rows where they are at hand (a ledger's); without them the plan is made again. Raises
-    UnknownIdError for an id that the inputs do not hold, and what `plan` raises.
+    `rows` are the plan's rows where they are at hand (a ledger's); without them the plan is made again. For planner
+    swap, `exact` is how many of the options, best first, get the exact `winning_change`; each takes some dozens of
+    plans. The others, and all where agents x zones > 250,000 or the rows are another planner's, get an estimate and
+    `winning_change_exact` False. Raises UnknownIdError for an id that the inputs do not hold, and what `plan` raises.
 
     >>> told = explain([AgentState(id=7, speed=1.5)], [WorkZone(id=3, x=3, y=4, need_caps=2)], [], [], PlanConfig(),
     ...                now_tick=0, agent=7)
@@ -125,16 +135,18 @@ def explain(
         from coord.plan import plan  # plan imports this module
 
         made = plan(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
-        return explain_situation(made.situation, made.rows, agent=agent, zone=zone)
+        return explain_situation(made.situation, made.rows, agent=agent, zone=zone, exact=exact)
     seen = situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
-    return explain_situation(seen, rows, agent=agent, zone=zone)
+    return explain_situation(seen, rows, agent=agent, zone=zone, exact=exact)
 
 
 @plain_mode()
 def explain_situation(
-    seen: Situation, rows: Records, *, agent: int | None = None, zone: int | None = None
+    seen: Situation, rows: Records, *, agent: int | None = None, zone: int | None = None, exact: int = EXACT
 ) -> Explanation:
     """As `explain`, on a situation and the rows of its plan."""
+    if exact < 0:
+        raise ValueError(f"explain: exact must not be negative, got {exact}")
     if agent is None and zone is None:
         raise ValueError("explain: name an agent, a zone, or both")
     a = None if agent is None else _find(seen.agents, agent, "agent")
@@ -144,6 +156,7 @@ def explain_situation(
     which_zones = None if z is None else [z]
     options = [option for i in which_agents for option in whole.options(i, which_zones)]
     options.sort(key=lambda o: (o.status not in (0, 7), -o.score.score_i32, o.travel, o.zone, o.agent))
+    options[:exact] = [whole.settled(option) for option in options[:exact]]
     served = rows[rows["queue_index"] == 0]
     found = served[served["agent"] == agent] if a is not None else served[served["zone"] == (zone or 0)]
     if a is not None:
@@ -193,7 +206,40 @@ class _Whole:
         self.holder = np.full(len(zones), NONE, np.int64)
         has = np.flatnonzero(self.zone_of != NONE)
         self.holder[self.zone_of[has]] = has
-        self.cache: dict[int, Pairs] = {}
+
+    @cached_property
+    def stored(self) -> I32:
+        """The rows as the assignment of the problem."""
+        zone = self.zone_of[self.seen.planned]
+        place = np.searchsorted(self.seen.offered, np.maximum(zone, 0))
+        return np.where(zone == NONE, NONE, place).astype(np.int32)
+
+    @cached_property
+    def greedy(self) -> bool:
+        """Whether the rows are greedy's plan of the inputs."""
+        return self.config.planner == 0 and bool(np.array_equal(backend.greedy(self.seen.problem), self.stored))
+
+    @cached_property
+    def trials(self) -> SwapTrials | None:
+        """For plans with one score changed; None where the rows are not swap's plan, or the fleet is too large."""
+        problem = self.seen.problem
+        if self.config.planner != 1 or len(problem.agents) * len(problem.zones) > PAIRS_MAX:
+            return None
+        trials = SwapTrials(problem, self.config.k_candidates, self.config.work_budget)
+        return trials if trials.is_plan(self.stored) else None
+
+    def settled(self, option: Option) -> Option:
+        """The option with its exact winning change, where there is a way to it."""
+        if option.winning_change_exact or self.trials is None:
+            return option
+        seen = self.seen
+        a = int(np.searchsorted(seen.planned, _find(seen.agents, option.agent, "agent")))
+        z = int(np.searchsorted(seen.offered, _find(seen.zones, option.zone, "zone")))
+        try:
+            change = self.trials.winning_change(a, z)
+        except Undecided:
+            return option
+        return replace(option, winning_change=change, winning_change_exact=True)
 
     def one(self, a: int, z: int) -> Pairs:
         """Agent a against zone z alone."""
@@ -238,6 +284,7 @@ class _Whole:
         status = CoordStatus.OK if working else candidate_status(facts)
         score = score_candidate(facts, self.config)
         assert score.score_i32 == int(p.score[i])
+        change, exact = self._winning_change(a, z, b, status, score.score_i32, facts.travel)
         winner_score = None if b == NONE else int(self.one(b, z).score[0])
         return Option(
             agent=facts.agent,
@@ -247,19 +294,22 @@ class _Whole:
             travel=facts.travel,
             winner=None if b == NONE else int(seen.agents["id"][b]),
             winner_score=winner_score,
-            winning_change=self._winning_change(a, z, b, status, score.score_i32, facts.travel),
+            winning_change=change,
+            winning_change_exact=exact,
             changes=self._changes(facts, a, z, b),
             way_blocked=status == CoordStatus.ZONE_BLOCKED and self._way_blocked(a, z),
         )
 
-    def _winning_change(self, a: int, z: int, b: int, status: CoordStatus, score: int, travel: int) -> int | None:
-        """Integers only; see Option."""
+    def _winning_change(
+        self, a: int, z: int, b: int, status: CoordStatus, score: int, travel: int
+    ) -> tuple[int | None, bool]:
+        """(change, whether exact) without planning again; see Option."""
         if b == a:
-            return 0
+            return 0, True
         if status not in (CoordStatus.OK, CoordStatus.CONFLICT):
-            return None
+            return None, True
         if (b != NONE and int(self.seen.held[b]) != NONE) or int(self.seen.held[a]) != NONE:
-            return None
+            return None, True
         own = int(self.zone_of[a])
         key = (travel, z, a)
         needed = [score + 1] if own == NONE and b == NONE else []  # left idle: a place among the candidates
@@ -276,7 +326,8 @@ class _Whole:
             elif NONE not in (b, own) and bool(self.one(b, own).feasible[0]):
                 together = int(self.one(a, own).score[0]) + int(self.one(b, z).score[0])
                 least = min(least, together - int(self.one(b, own).score[0]) + 1)
-        return max(1, least - score)
+        change = max(1, least - score)
+        return (change if score + change <= I32_MAX else None), self.greedy
 
     def _changes(self, facts: CandidateFacts, a: int, z: int, b: int) -> tuple[str, ...]:
         seen = self.seen
@@ -311,7 +362,7 @@ class _Whole:
         elif facts.taken:
             out.append(f"zone {facts.zone} went to agent {int(seen.agents['id'][b])}: the score must win it")
         elif not out:
-            out.append(f"zone {facts.zone} is free: the score must exceed that of the agent's own zone")
+            out.append(f"zone {facts.zone} is free: the score must win against the agent's own zone")
         return tuple(out)
 
     def _way_blocked(self, a: int, z: int) -> bool:

@@ -23,6 +23,8 @@ def explanation_text(told: "Explanation", most: int) -> str:
     hidden = len(told.options) - len(shown)
     if hidden:
         parts.append(f"   and {hidden} more (--all, --json)")
+    if any(not option.winning_change_exact for option in shown):
+        parts.append("   ~ marks an estimate, often wrong: the exact change was not found")
     changes = [f"   {_change(option, other)}" for option in shown if option.changes]
     if changes:
         parts += ["", "what would have to change:", *changes]
@@ -65,6 +67,8 @@ def _row(option: "Option", other: str, told: "Explanation") -> tuple[str, ...]:
     travel = "no way" if option.travel == UNREACHABLE else str(option.travel)
     winner = "" if option.winner is None or chosen else f"{option.winner} ({option.winner_score})"
     change = option.winning_change
+    wins = "no score" if change is None else f"+{change} ({change / SCORE_UNIT:+.4f})"
+    about = "" if option.winning_change_exact else "~"
     return (
         "→" if chosen else "",
         str(getattr(option, other)),
@@ -73,5 +77,5 @@ def _row(option: "Option", other: str, told: "Explanation") -> tuple[str, ...]:
         *(f"{getattr(option.score, name):+.4f}" for name in TERMS),
         travel,
         winner,
-        "" if chosen else "no score" if change is None else f"+{change} ({change / SCORE_UNIT:+.4f})",
+        "" if chosen else about + wins,
     )

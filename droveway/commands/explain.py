@@ -1,5 +1,6 @@
 """`droveway explain RUN --tick T (--agent ID | --zone ID)`."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ SHOWN = 8
 @click.option("--tick", metavar="T", type=WholeNumber(0), required=True)
 @click.option("--agent", metavar="ID", type=WholeNumber(0), help="Why this agent has its zone, or none.")
 @click.option("--zone", metavar="ID", type=WholeNumber(0), help="Why this zone went to its agent, or to nobody.")
-@click.option("--all", "show_all", is_flag=True, help=f"All options, not the {SHOWN} best.")
+@click.option("--all", "show_all", is_flag=True, help=f"All options exactly, not the {SHOWN} best.")
 def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | None, show_all: bool) -> int:
     """Explain one decision of a run: every term of every score, the failing test, who won, what would have to change.
 
     With --agent and --zone: that one pair. The decision is the last one made at or before T. A score is a whole number,
-    65536 times the sum of its terms; "wins with" is the least change of it that would put the pair into the plan.
+    65536 times the sum of its terms; "wins with" is the least change of it that would put the pair into the plan: with
+    "~" an estimate, above 250,000 pairs of agents and zones or where the plan is not the named planner's own.
     """
     if agent is None and zone is None:
         raise UsageProblem(None, "expected --agent ID or --zone ID, got neither", "droveway explain --help")
@@ -41,7 +43,7 @@ def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | No
         ids = OutsideIds.of(reader.scenario)
         inside = {"agent": agent, "zone": zone}
         inside = {what: None if number is None else ids.inside(what, number) for what, number in inside.items()}
-        told = ids.explanation(explained(view, inside["agent"], inside["zone"]))
+        told = ids.explanation(explained(view, inside["agent"], inside["zone"], show_all))
     if view.frame.tick != tick:
         out.note(f"tick {tick} was not planned: this is the decision of tick {view.frame.tick}")
     from droveway.explanation_text import explanation_text
@@ -53,8 +55,8 @@ def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | No
     return exits.YES
 
 
-def explained(view: Any, agent: int | None, zone: int | None) -> Any:
-    """The explanation of one stored decision, from its stored inputs and rows."""
+def explained(view: Any, agent: int | None, zone: int | None, every: bool = False) -> Any:
+    """The explanation of one stored decision, from its stored inputs and rows; `every`: all options exactly."""
     import numpy as np
 
     from coord.explain import explain
@@ -80,4 +82,5 @@ def explained(view: Any, agent: int | None, zone: int | None) -> Any:
         agent=agent,
         zone=zone,
         rows=view.rows,
+        exact=sys.maxsize if every else SHOWN,
     )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -85,7 +86,11 @@ def test_the_loser_of_a_zone_is_told_who_won_it_and_by_how_much():
     option = told(agents, zones, agent=1).option(zone=5)
     assert (option.status, option.winner) == (CoordStatus.CONFLICT, 2)
     assert option.winner_score == told(agents, zones, agent=2).option(zone=5).score.score_i32
-    assert option.winning_change == option.winner_score - option.score.score_i32 + 1
+    lead = option.winner_score - option.score.score_i32
+    least = told(agents, zones, agent=1, config=PlanConfig(planner=0)).option(zone=5).winning_change
+    assert least == lead + 1  # one more than the winner's score is enough for greedy
+    other = [told(agents, zones, agent=a).option(zone=6).score.score_i32 for a in (1, 2)]
+    assert option.winning_change == lead + other[0] - other[1] > least  # below it, swap exchanges the two again
     assert option.changes == ("zone 5 went to agent 2: the score must win it",)
     assert told(agents, zones, agent=2).option(zone=5).winning_change == 0
 
@@ -128,8 +133,8 @@ def test_json_has_stable_keys_and_no_bare_infinity():
     data = json.loads(out.to_json())
     assert list(data) == ["now_tick", "agent", "zone", "readiness", "row", "options"]
     assert list(data["options"][0]) == [
-        "agent", "zone", "status", "score", "travel", "winner", "winner_score", "winning_change", "changes",
-        "way_blocked",
+        "agent", "zone", "status", "score", "travel", "winner", "winner_score", "winning_change",
+        "winning_change_exact", "changes", "way_blocked",
     ]  # fmt: skip
     assert data["options"][0]["score"]["value"] == "inf"
     assert data["options"][0]["score"]["saturated"] is True
@@ -188,6 +193,86 @@ def test_for_greedy_the_winning_change_is_exact(make_fleet, seed):
             other = score.copy()
             other[a, z] += delta
             assert (greedy_of_scores(other, travel, feasible).get(a) == z) is wins
+
+
+def swap_with(monkeypatch, problem, config, a, z, change):
+    """The twin's plan with one pair's score raised, saturated as every score is."""
+    plain = plan_ref.pairs
+
+    def raised(problem, agents, b):
+        out = plain(problem, agents, b)
+        if b == a:
+            out.score[z] = min(int(out.score[z]) + change, 2**31 - 1)
+        return out
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plan_ref, "pairs", raised)
+        found = plan_ref.candidates(problem, config.k_candidates)
+        return plan_ref.swap(problem, found, plan_ref.greedy(problem), config.work_budget)[0]
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_for_swap_the_winning_change_wins_and_no_smaller_one_does(make_fleet, monkeypatch, rich):
+    settled = 0
+    for seed in range(24 if rich else 12):
+        fleet = make_fleet(seed, 7, 6, rich=rich)
+        fleet.config = replace(fleet.config, planner=1, work_budget=seed % 3 * 10, k_candidates=(2, 24)[seed % 2])
+        made = fleet.plan()
+        now = made.situation
+        rng = np.random.default_rng(seed)
+        for a, at in enumerate(now.planned.tolist()):
+            for option in made.explain(int(now.agents["id"][at])).options:
+                if option.winning_change == 0 or option.status not in (CoordStatus.OK, CoordStatus.CONFLICT):
+                    continue
+                assert option.winning_change_exact
+                z = np.searchsorted(now.zones["id"][now.offered], option.zone)
+                most = 2**31 - 1 - option.score.score_i32
+                if int(z) == len(now.offered) or now.zones["id"][now.offered][z] != option.zone:
+                    assert option.winning_change is None
+                    continue
+                change = most + 1 if option.winning_change is None else option.winning_change
+                settled += option.winning_change is not None
+                losing = {change - 1, 1, *rng.integers(0, change, 4).tolist()} - {change}
+                for delta in losing:
+                    assert swap_with(monkeypatch, now.problem, fleet.config, a, z, delta)[a] != z
+                if option.winning_change is not None:
+                    assert swap_with(monkeypatch, now.problem, fleet.config, a, z, change)[a] == z
+    assert settled > 30
+
+
+def test_options_beyond_those_asked_for_carry_an_estimate_that_says_so(make_fleet):
+    fleet = make_fleet(3, 12, 30, rich=False)
+    agent = int(fleet.plan().rows["agent"][0])
+    inputs = (fleet.agents, fleet.zones, fleet.obstacles, fleet.kernels)
+    for planner, exact, settled in ((1, 8, 8), (1, 0, 0), (1, 99, 30), (0, 0, 30)):
+        config = replace(fleet.config, planner=planner)
+        out = explain(*inputs, config, now_tick=fleet.now_tick, agent=agent, exact=exact)
+        told = [o.winning_change_exact for o in out.options if o.winning_change != 0]
+        assert told == [True] * min(settled - 1, 29) + [False] * (30 - max(1, settled))
+
+
+@pytest.mark.parametrize("planner", [0, 1])
+def test_rows_of_another_planner_and_fleets_above_the_bound_get_estimates(monkeypatch, planner):
+    agents, zones = [seen(id=1), seen(id=2, x=1.0)], [WorkZone(id=5), WorkZone(id=6, x=3.0)]
+    config = PlanConfig(planner=planner)
+    rows = plan(agents, zones, [], [], config, now_tick=NOW).rows
+    assert all(o.winning_change_exact for o in told(agents, zones, config=config, agent=1, rows=rows).options)
+    other = rows.copy()
+    other["zone"] = rows["zone"][::-1].copy()
+    out = told(agents, zones, config=config, agent=1, rows=other)
+    assert [o.winning_change_exact for o in out.options if o.winning_change != 0] == [False]
+    monkeypatch.setattr(sys.modules["coord.explain"], "PAIRS_MAX", 3)
+    out = told(agents, zones, config=config, agent=1, rows=rows)
+    assert [o.winning_change_exact for o in out.options if o.winning_change != 0] == [planner == 0]
+
+
+def test_where_the_highest_score_does_not_win_there_is_no_change():
+    agents = [seen(id=1), seen(id=2)]
+    zones = [WorkZone(id=5, priority=3e38)]
+    for planner in (0, 1):
+        option = told(agents, zones, config=PlanConfig(planner=planner), agent=2).options[0]
+        assert option.score.saturated
+        assert (option.winning_change, option.winning_change_exact) == (None, True)
 
 
 @given(seed=st.integers(0, 2**20))

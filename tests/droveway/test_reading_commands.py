@@ -235,6 +235,23 @@ def test_explain_gives_all_terms_and_what_would_have_to_change(ask: Ask, yard_ru
     best = record["options"][0]
     assert set(best["score"]) >= {"priority", "idle", "cover", "avoid", "travel", "switch", "score_i32"}
     assert {option["status"] for option in record["options"]} <= {"ok", "conflict", "unreachable"}
+    exact = [option["winning_change_exact"] for option in record["options"]]
+    assert all(exact[:8]) and not all(exact)
+    record = ask("explain", yard_run, "--tick", 0, "--agent", 3, "--json", "--all").record
+    assert all(option["winning_change_exact"] for option in record["options"])
+
+
+def test_an_estimate_is_marked_in_the_table() -> None:
+    from coord import AgentState, PlanConfig, WorkZone, explain
+    from droveway.explanation_text import explanation_text
+
+    agents, zones = [AgentState(id=1), AgentState(id=2, x=4.0)], [WorkZone(id=5), WorkZone(id=6, x=9.0)]
+    for exact, about in ((8, ""), (0, "~")):
+        told = explain(agents, zones, [], [], PlanConfig(), now_tick=0, agent=1, exact=exact)
+        change = next(option.winning_change for option in told.options if option.winning_change)
+        lines = explanation_text(told, 8).splitlines()
+        assert any(f" {about}+{change} (" in line for line in lines)
+        assert ("   ~ marks an estimate, often wrong: the exact change was not found" in lines) is bool(about)
 
 
 def test_explain_a_zone_and_a_pair(ask: Ask, yard_run: Path) -> None:
