@@ -118,7 +118,12 @@ def candidate_facts(
     grid: Grid | None = None,
     taken: bool = False,
 ) -> CandidateFacts:
-    """Everything `candidate_status` and `score_candidate` need; an invalid input is a fact here, not an error."""
+    """Everything `candidate_status` and `score_candidate` need; an invalid input is a fact here, not an error.
+
+    >>> facts = candidate_facts(AgentState(id=7), WorkZone(id=3, x=3, y=4), [], [], PlanConfig(), now_tick=5)
+    >>> facts.travel, facts.idle_ticks, facts.capable, facts.blocked
+    (5, 5, True, False)
+    """
     x, y = np.array([zone.x], np.float32), np.array([zone.y], np.float32)
     ax, ay = np.array([agent.x], np.float32), np.array([agent.y], np.float32)
     places = np.array([agent.x, agent.y, agent.z, zone.x, zone.y, zone.z], np.float32)
@@ -155,7 +160,12 @@ def candidate_facts(
 
 
 def candidate_status(facts: CandidateFacts) -> CoordStatus:
-    """The first failing test: input 10, stale 2, ready 3, capability 9, energy 8, blocked 5, travel 4, taken 7."""
+    """The first failing test: input 10, stale 2, ready 3, capability 9, energy 8, blocked 5, travel 4, taken 7.
+
+    >>> zone = WorkZone(id=3, x=3, y=4, need_caps=2)
+    >>> candidate_status(candidate_facts(AgentState(id=7, caps=1), zone, [], [], PlanConfig(), now_tick=5)).name
+    'MISSING_CAPABILITY'
+    """
     tests = (
         (not facts.valid, CoordStatus.INVALID_INPUT),
         (facts.agent_readiness == AgentReadiness.MEMORY_EXPIRED, CoordStatus.STALE_AGENT),
@@ -174,7 +184,14 @@ def candidate_status(facts: CandidateFacts) -> CoordStatus:
 
 @plain_mode()
 def score_candidate(facts: CandidateFacts, config: PlanConfig) -> CandidateScore:
-    """Every term in float32 as it is added, left to right, and round-half-even(sum · 65536), saturating."""
+    """Every term in float32 as it is added, left to right, and round-half-even(sum · 65536), saturating.
+
+    >>> zone = WorkZone(id=3, x=3, y=4, priority=2)
+    >>> facts = candidate_facts(AgentState(id=7), zone, [], [], PlanConfig(), now_tick=0)
+    >>> score = score_candidate(facts, PlanConfig(max_travel_ticks=10))
+    >>> score.priority, score.travel, score.value, score.score_i32
+    (2.0, -0.5, 1.5, 98304)
+    """
     record = as_records([config], CONFIG_DTYPE, "config")[0]
     fraction = travel_fraction(np.array([facts.travel], np.uint32), config.max_travel_ticks)[0]
     with np.errstate(over="ignore", invalid="ignore"):

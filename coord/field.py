@@ -34,7 +34,11 @@ def gaussian_at(kernel: GaussianKernel, x: float, y: float, cutoff_sigmas: float
 
 @plain_mode()
 def field_at(kernels: Records | Iterable[GaussianKernel], x: float, y: float, cutoff_sigmas: float = 4.0) -> np.float32:
-    """The sum of the kernels at one point, in the order of docs/planning.md, Fields (ascending id, 16 lanes)."""
+    """The sum of the kernels at one point, in the order of docs/planning.md, Fields (ascending id, 16 lanes).
+
+    >>> float(field_at([GaussianKernel(id=0, x=0.0, y=0.0, sigma=1.0, weight=2.0)], 1.0, 0.0))
+    1.2130613327026367
+    """
     with np.errstate(over="ignore"):
         at = np.array([[x], [y]], np.float32)
     value: np.float32 = field_points(kernels, at[0], at[1], cutoff_sigmas)[0]

@@ -147,7 +147,14 @@ def rows_digest(rows: Records) -> bytes:
 
 
 def encode_frame_event(frame: DecisionFrame, rows: Records) -> bytes:
-    """The effect bytes of a `coord.frame` event: the frame, then its rows."""
+    """The effect bytes of a `coord.frame` event: the frame, then its rows.
+
+    >>> rows = np.zeros(1, ROW_DTYPE)
+    >>> frame = DecisionFrame(frame_id=3, tick=60, agents=1, assigned=1, rows_digest=rows_digest(rows))
+    >>> data = encode_frame_event(frame, rows)
+    >>> len(data), decode_frame_event(data)[0] == frame
+    (160, True)
+    """
     return frame.encode() + rows.tobytes()
 
 

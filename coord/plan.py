@@ -201,7 +201,13 @@ def plan_greedy(
     rings: Rings | None = None,
     grid: Grid | None = None,
 ) -> Plan:
-    """`plan` with planner 0, whatever the config says."""
+    """`plan` with planner 0, whatever the config says.
+
+    >>> agents, zones = [AgentState(id=1), AgentState(id=2, x=4)], [WorkZone(id=1, x=3), WorkZone(id=2, x=8)]
+    >>> made = plan_greedy(agents, zones, [], [], PlanConfig(), now_tick=0)
+    >>> [(row.agent, row.zone, row.travel) for row in made.assignments]
+    [(1, 2, 8), (2, 1, 1)]
+    """
     return plan(agents, zones, obstacles, kernels, _with_planner(config, 0), now_tick=now_tick, rings=rings, grid=grid)
 
 
@@ -216,7 +222,13 @@ def plan_swap(
     rings: Rings | None = None,
     grid: Grid | None = None,
 ) -> Plan:
-    """`plan` with planner 1, whatever the config says."""
+    """`plan` with planner 1, whatever the config says.
+
+    >>> agents, zones = [AgentState(id=1), AgentState(id=2, x=4)], [WorkZone(id=1, x=3), WorkZone(id=2, x=8)]
+    >>> made = plan_swap(agents, zones, [], [], PlanConfig(), now_tick=0)
+    >>> [(row.agent, row.zone, row.travel) for row in made.assignments]
+    [(1, 1, 3), (2, 2, 4)]
+    """
     return plan(agents, zones, obstacles, kernels, _with_planner(config, 1), now_tick=now_tick, rings=rings, grid=grid)
 
 

@@ -30,7 +30,12 @@ class Head:
 
 
 def leaf(event_id: bytes, event_bytes: int) -> bytes:
-    """The 41-byte leaf of an event: version 1, id, length of the event as u64 big-endian."""
+    """The 41-byte leaf of an event: version 1, id, length of the event as u64 big-endian.
+
+    >>> record = leaf(bytes(32), 300)
+    >>> len(record), record[0], record[-8:].hex()
+    (41, 1, '000000000000012c')
+    """
     return bytes([LEAF_VERSION]) + event_id + event_bytes.to_bytes(8, "big")
 
 
@@ -53,7 +58,14 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def frontier_extend(size: int, frontier: bytes, leaves: bytes) -> bytes:
-    """The frontier after appending leaf hashes (32 bytes each, joined) to a tree of `size` leaves."""
+    """The frontier after appending leaf hashes (32 bytes each, joined) to a tree of `size` leaves.
+
+    Raises ValueError for a frontier of another size, and for leaves that are not whole.
+
+    >>> a, b = leaf_hash(b"a"), leaf_hash(b"b")
+    >>> frontier_extend(1, a, b) == node_hash(a, b)
+    True
+    """
     if len(frontier) != HASH_BYTES * size.bit_count():
         raise ValueError(f"frontier_extend: {size} leaves need {size.bit_count()} hashes, got {len(frontier)} bytes")
     if len(leaves) % HASH_BYTES:
@@ -73,12 +85,22 @@ def frontier_root(frontier: bytes) -> bytes:
 
 
 def root_of_leaves(leaves: bytes) -> bytes:
-    """The root over leaf hashes, 32 bytes each, joined."""
+    """The root over leaf hashes, 32 bytes each, joined.
+
+    >>> a, b, c = leaf_hash(b"a"), leaf_hash(b"b"), leaf_hash(b"c")
+    >>> root_of_leaves(a + b + c) == node_hash(node_hash(a, b), c)
+    True
+    """
     return frontier_root(frontier_extend(0, b"", leaves))
 
 
 def frontier_at(size: int, hash_at: HashAt) -> bytes:
-    """The frontier of the first `size` leaves of a larger tree."""
+    """The frontier of the first `size` leaves of a larger tree.
+
+    >>> leaves = [leaf_hash(b"a"), leaf_hash(b"b")]
+    >>> frontier_at(1, lambda level, index: leaves[index]) == leaves[0]
+    True
+    """
     hashes, start = [], 0
     for level in range(size.bit_length() - 1, -1, -1):
         if size >> level & 1:
@@ -106,6 +128,10 @@ def inclusion_proof(index: int, size: int, hash_at: HashAt) -> list[bytes]:
     """The hashes, leaf to root, that prove leaf `index` in the tree of `size` leaves (RFC 9162 section 2.1.3.1).
 
     Raises ValueError unless index < size.
+
+    >>> leaves = [leaf_hash(b"a"), leaf_hash(b"b")]
+    >>> inclusion_proof(0, 2, lambda level, index: leaves[index]) == [leaves[1]]
+    True
     """
     if not 0 <= index < size:
         raise ValueError(f"inclusion_proof: index must be in [0, {size}), got {index}")
@@ -125,6 +151,10 @@ def consistency_proof(m: int, n: int, hash_at: HashAt) -> list[bytes]:
     """The hashes that prove the tree of m leaves a prefix of the tree of n leaves (RFC 9162 section 2.1.4.1).
 
     Raises ValueError unless 0 < m <= n; the proof of m = n is empty.
+
+    >>> leaves = [leaf_hash(b"a"), leaf_hash(b"b")]
+    >>> consistency_proof(1, 2, lambda level, index: leaves[index]) == [leaves[1]]
+    True
     """
     if not 0 < m <= n:
         raise ValueError(f"consistency_proof: sizes must satisfy 0 < m <= n, got {m} and {n}")
@@ -143,7 +173,12 @@ def consistency_proof(m: int, n: int, hash_at: HashAt) -> list[bytes]:
 
 
 def verify_inclusion(index: int, size: int, leaf: bytes, proof: Sequence[bytes], root: bytes) -> bool:
-    """Whether `proof` shows the leaf hash `leaf` at `index` of the tree (size, root) (RFC 9162 section 2.1.3.2)."""
+    """Whether `proof` shows the leaf hash `leaf` at `index` of the tree (size, root) (RFC 9162 section 2.1.3.2).
+
+    >>> a, b = leaf_hash(b"a"), leaf_hash(b"b")
+    >>> verify_inclusion(0, 2, a, [b], node_hash(a, b)), verify_inclusion(1, 2, a, [b], node_hash(a, b))
+    (True, False)
+    """
     if not 0 <= index < size or not _well_formed(proof, leaf, root):
         return False
     fn, sn, r = index, size - 1, leaf
@@ -164,6 +199,10 @@ def verify_consistency(m: int, n: int, root_m: bytes, root_n: bytes, proof: Sequ
     """Whether `proof` shows the tree (m, root_m) a prefix of (n, root_n) (RFC 9162 section 2.1.4.2).
 
     False for m = 0: callers treat the empty tree first (empty proof, root of the empty tree).
+
+    >>> a, b = leaf_hash(b"a"), leaf_hash(b"b")
+    >>> verify_consistency(1, 2, a, node_hash(a, b), [b]), verify_consistency(1, 2, b, node_hash(a, b), [b])
+    (True, False)
     """
     if not 0 < m <= n or not _well_formed(proof, root_m, root_n):
         return False

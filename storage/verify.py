@@ -77,6 +77,15 @@ def verify_ledger(path: str | os.PathLike[str], progress: Progress | None = None
 
     Damage is reported, never raised. Raises NotALedgerError where the path holds no ledger, and StorageError where
     it can't be read at all (permissions).
+
+    >>> import tempfile
+    >>> from storage import Event, Ledger
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Ledger.open(folder + "/run") as ledger:
+    ...         receipt = ledger.append(Event(producer="me", effect=b"", kind="note.text", sequence=0, tick=0))
+    ...     report = verify_ledger(folder + "/run")
+    >>> report.ok, report.size, report.root == receipt.root
+    (True, 1, True)
     """
     run = Path(path)
     opening.require_run(run)
