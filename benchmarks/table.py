@@ -76,11 +76,23 @@ def fleets() -> Iterator[str]:
             name, what = (line["case"] if what != "ledger" else name), "tick, ledger"
         rows.setdefault(name, {})[what] = line
     if rows:
-        yield "| ticks a second | plan | whole tick | with its ledger | `verify --resimulate` |\n"
+        yield "| ticks a second, steady run | plan | whole tick | with its ledger | `verify --resimulate` |\n"
         yield "|---|---|---|---|---|\n"
         for name, cells in rows.items():
             values = (f"{cells[column]['ours']:.0f}" if column in cells else "–" for column in columns)
             yield f"| {name} | {' | '.join(values)} |\n"
+
+
+def planning_and_ledger() -> Iterator[str]:
+    """Plans in which every agent is free to be planned, and the bare ledger: one case a row, wall clock."""
+    kept = [line for line in [*lines("plan"), *lines("ledger")] if line["unit"] not in {"ticks/CPU-s", "MB/s"}]
+    kept = [line for line in kept if line["unit"] not in {"share of agents", "equal digests", "score"}]
+    if kept:
+        yield "| planning (all agents free), ledger | ours | peer | ratio |\n|---|---|---|---|\n"
+        for line in kept:
+            ours, peer = (f"{line[x]:,.0f}" if line[x] >= 100 else f"{line[x]:.3g}" for x in ("ours", "peer"))
+            case = line["case"].removesuffix(" v4")
+            yield f"| {case} | {ours} {line['unit']} | {line['peer_name']}: {peer} | {line['ratio']:.2f} |\n"
 
 
 def limits() -> Iterator[str]:
@@ -98,7 +110,9 @@ def limits() -> Iterator[str]:
 
 def tables() -> str:
     """All tables, as they stand in the README."""
-    return "\n".join("".join(part) for part in map(list, (kernels(), fleets(), limits())) if part)
+    return "\n".join(
+        "".join(part) for part in map(list, (kernels(), fleets(), planning_and_ledger(), limits())) if part
+    )
 
 
 def main() -> None:
