@@ -3,8 +3,9 @@
 Targets: this machine's builds (v3, v4) with 1, 2, 3 and 7 threads, with and without a hostile floating-point mode;
 arm64, cross-compiled and emulated by qemu (emulated, not silicon); an emulated AVX2 processor, on which a single
 AVX-512 instruction in shared code would crash, and an emulated one without AVX2, which must be refused. Each list must
-equal [selftest] of tests/golden.toml, which comes from the Python twins.
-`--native` leaves emulation out, `--build DIR` says where to build (default build/selftest).
+equal [selftest] of tests/golden.toml, which comes from the Python twins. Where Clang 15 or newer is installed, its
+build is compared too.
+`--native` leaves emulation and Clang out, `--build DIR` says where to build (default build/selftest).
 Exit: 0 equal, 1 a difference, 2 a tool is missing.
 """
 
@@ -34,6 +35,16 @@ def build(folder: Path, *options: str) -> Path:
     return folder / "droveway_selftest"
 
 
+def clang() -> str | None:
+    """The newest Clang here that is new enough for the kernels."""
+    for name in (*(f"clang++-{version}" for version in range(25, 14, -1)), "clang++"):
+        if shutil.which(name) is not None:
+            version = subprocess.run([name, "-dumpversion"], check=True, capture_output=True, text=True).stdout
+            if int(version.split(".")[0]) >= 15:
+                return name
+    return None
+
+
 def digests(*command: str) -> dict[str, str]:
     """What a self-test program prints."""
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -61,6 +72,27 @@ def differences(name: str, found: dict[str, str], golden: dict[str, str]) -> int
         )
     sys.stdout.write(f"{name}: {len(found)} digests, {len(wrong)} different\n")
     return len(wrong)
+
+
+def native(program: str, title: str, golden: dict[str, str]) -> int:
+    """The builds of this machine with several numbers of threads, and in a hostile mode; returns the differences."""
+    wrong = 0
+    for level in levels():
+        for threads in THREADS:
+            found = digests(program, "--isa", level, "--threads", str(threads))
+            wrong += differences(f"{title}{level}, {threads} threads", found, golden)
+        found = digests(program, "--isa", level, "--threads", "2", "--hostile", "1")
+        wrong += differences(f"{title}{level}, flush-to-zero and round-up set by the host", found, golden)
+    return wrong
+
+
+def second_compiler(folder: Path, golden: dict[str, str]) -> int:
+    """Clang's build of the program, where there is one; returns the differences."""
+    name = clang()
+    if name is None:
+        sys.stdout.write("no Clang 15 or newer: the builds of two compilers are not compared\n")
+        return 0
+    return native(str(build(folder, f"-DCMAKE_CXX_COMPILER={name}")), f"{name}, ", golden)
 
 
 def older_processors(program: str, folder: Path, golden: dict[str, str]) -> int:
@@ -108,7 +140,7 @@ def older_processors(program: str, folder: Path, golden: dict[str, str]) -> int:
 def main() -> int:
     """Build, run, compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--native", action="store_true", help="leave the emulated processors out")
+    parser.add_argument("--native", action="store_true", help="leave the emulated processors and Clang out")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "selftest")
     arguments = parser.parse_args()
     tools = ["cmake", "ninja"] + ([] if arguments.native else ["aarch64-linux-gnu-g++", "qemu-aarch64-static"])
@@ -124,12 +156,9 @@ def main() -> int:
     os.environ.pop("DROVEWAY_THREADS", None)
     wrong = 0
     program = str(build(arguments.build / "native"))
-    for level in levels():
-        for threads in THREADS:
-            found = digests(program, "--isa", level, "--threads", str(threads))
-            wrong += differences(f"{level}, {threads} threads", found, golden)
-        found = digests(program, "--isa", level, "--threads", "2", "--hostile", "1")
-        wrong += differences(f"{level}, flush-to-zero and round-up set by the host", found, golden)
+    wrong += native(program, "", golden)
+    if not arguments.native:
+        wrong += second_compiler(arguments.build / "clang", golden)
     if x86 and not arguments.native:
         wrong += older_processors(program, arguments.build, golden)
     if not arguments.native:

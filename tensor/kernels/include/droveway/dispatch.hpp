@@ -22,12 +22,27 @@ inline const char* isa_name(Isa isa) {
   return "";
 }
 
+#if defined(__x86_64__) && defined(__clang__)
+// Clang before 18 doesn't know the levels by name; no CPU has these features without the rest of its level.
+inline bool has_v3() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2");
+}
+inline bool has_v4() {
+  return has_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#elif defined(__x86_64__)
+inline bool has_v3() { return __builtin_cpu_supports("x86-64-v3"); }
+inline bool has_v4() { return __builtin_cpu_supports("x86-64-v4"); }
+#endif
+
 // The best level this CPU and operating system support; ref where even v3 is missing.
 inline Isa isa_best() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v4")) return Isa::v4;
-  if (__builtin_cpu_supports("x86-64-v3")) return Isa::v3;
+  if (has_v4()) return Isa::v4;
+  if (has_v3()) return Isa::v3;
   return Isa::ref;
 #else
   return Isa::neon;
