@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tensor import build_info
+
 AREAS = [area for area in ("tensor", "storage", "coord") if find_spec(f"{area}._kernels") is not None]
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="registers and levels of x86-64")
 MATHS = re.compile(
@@ -101,7 +103,10 @@ def test_installed_modules_use_no_mathematics_library(area):
     assert spec is not None
     assert spec.origin is not None
     undefined = [line.split()[-1] for line in output("nm", "-D", "-u", spec.origin).splitlines()]
-    assert [name for name in undefined if MATHS.search(name)] == []
+    # nanobind's hash table rounds its size: GCC writes that out, Clang calls it. No number of ours goes there.
+    allowed = {"ceilf", "libm.so.6"} if "Clang" in str(build_info()["compiler"]) else set()
+    assert {name.split("@")[0] for name in undefined if MATHS.search(name)} <= allowed
     needed = re.findall(r"NEEDED.*\[(.*)\]", output("readelf", "-d", spec.origin))
-    assert [name for name in needed if re.match(r"libm\.|lib(open)?blas|libmkl|libgomp|libmvec", name)] == []
+    libraries = re.compile(r"libm\.|lib(open)?blas|libmkl|libgomp|libmvec")
+    assert {name for name in needed if libraries.match(name)} <= allowed
     assert "libdroveway_pool.so" in needed or area != "tensor"
