@@ -23,6 +23,7 @@ from rocksdict import (
 )
 
 from storage import _kernels
+from storage.engine_logs import check_engine_logs
 from storage.errors import (
     ClosedError,
     IntegrityError,
@@ -303,6 +304,12 @@ def _database(path: Path, folder: Path, *, read_only: bool, paranoid: bool) -> R
         name: _family_options(name, cache, read_only=read_only, paranoid=paranoid) for name in (*FAMILIES, "default")
     }
     access = AccessType.read_only(False) if read_only else AccessType.read_write()
+    try:
+        check_engine_logs(folder)
+    except IntegrityError as error:
+        raise IntegrityError(f"{path}: damaged, found in open: {error}", file=error.file) from error
+    except OSError as error:
+        raise mapped(error, path, "open", folder) from error
     try:
         return Rdict(str(folder), families["default"], families, access)
     except Exception as error:
