@@ -41,12 +41,12 @@ def _walk(stream: BinaryIO, name: str) -> None:
         offset = 0
         while offset + _HEADER.size <= len(block):
             _, length, kind = _HEADER.unpack_from(block, offset)
-            end = offset + _HEADER.size + length
-            if end > len(block):
-                break  # cut off, or a wrong length: RocksDB sees it before the type
-            if kind > TYPE_MAX:
+            if kind > TYPE_MAX:  # before the length, as RocksDB does
                 raise IntegrityError(
                     f"{name}: offset {start + offset}: expected a record of type 0 to {TYPE_MAX}, got {kind}", file=name
                 )
+            end = offset + _HEADER.size + length
+            if end > len(block):
+                break  # cut off, or a wrong length, which RocksDB finds
             offset = end
         start += len(block)

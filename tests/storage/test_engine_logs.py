@@ -70,3 +70,13 @@ def test_a_record_type_that_never_ends_is_refused_in_the_manifest(closed, kind):
 @pytest.mark.parametrize("kind", RECYCLED)
 def test_a_record_type_that_never_ends_is_refused_in_the_write_ahead_log(killed, kind):
     refused(killed, r"\d+\.log", kind)
+
+
+def test_neither_does_a_record_that_is_also_longer_than_its_log_keep_the_reader(closed):
+    (manifest,) = (closed / "ledger").glob("MANIFEST-*")
+    good = bytearray(manifest.read_bytes())
+    offset = records(bytes(good))[2]
+    good[offset + 4 : offset + 7] = struct.pack("<HB", 37920, 6)
+    manifest.write_bytes(good)
+    (problem, *_) = verify_ledger(closed).problems
+    assert f"offset {offset}: expected a record of type 0 to 4, got 6" in problem.text
