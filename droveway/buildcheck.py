@@ -14,7 +14,7 @@ from typing import Final
 
 from droveway.exits import UsageProblem
 
-PACKAGES: Final = ("tensor", "storage", "coord", "droveway")
+PACKAGES: Final = ("tensor", "vector", "splat", "storage", "coord", "droveway")
 MEND: Final = (
     "make a fresh virtual environment with droveway alone, or: pip install --force-reinstall --no-deps droveway"
 )

@@ -49,6 +49,8 @@ CODES: Final[dict[str, int]] = {
     "coord.errors.CoordError": INPUT,
     "tensor.errors.BudgetExceeded": LIMIT,
     "tensor.errors.TensorError": INPUT,
+    "vector.errors.VectorError": INPUT,
+    "splat.errors.SplatError": INPUT,
     "builtins.MemoryError": LIMIT,
     "builtins.KeyboardInterrupt": INTERRUPTED,
 }

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import _kernels, elementary_ref, memory
-from tensor._dispatch import FLOATS, REFERENCE, as_floats, checked_out, contiguous, describe
+from tensor.arrays import FLOATS, REFERENCE, as_floats, checked_out, contiguous, describe
 from tensor.errors import DtypeError, ShapeError
 from tensor.float_mode import plain_mode
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import _kernels, memory, product_ref
-from tensor._dispatch import REFERENCE, Array, as_floats, checked_out, describe, writable_in_place
+from tensor.arrays import REFERENCE, Array, as_floats, checked_out, describe, writable_in_place
 from tensor.errors import DtypeError, ShapeError
 from tensor.float_mode import plain_mode
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import _kernels, memory, random_ref
-from tensor._dispatch import REFERENCE
+from tensor.arrays import REFERENCE
 from tensor.float_mode import plain_mode
 
 __all__ = ["Key", "bernoulli", "fold_in", "normal", "permutation", "randint", "split", "uniform"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import _kernels, memory, reduction_ref
-from tensor._dispatch import (
+from tensor.arrays import (
     REFERENCE,
     Array,
     as_floats,

@@ -13,7 +13,7 @@ import numpy as np
 from blake3 import blake3
 from numpy.typing import NDArray
 
-from tensor._dispatch import as_array, describe
+from tensor.arrays import as_array, describe
 from tensor.errors import DtypeError
 
 __all__ = ["digest"]

@@ -17,7 +17,7 @@ from pathlib import Path
 os.environ["DROVEWAY_ISA"] = "ref"  # before any package is imported
 
 GOLDEN = Path(__file__).with_name("golden.toml")
-AREAS = ("tensor", "storage", "coord")
+AREAS = ("tensor", "vector", "splat", "storage", "coord")
 
 
 def selftest() -> dict[str, str]:

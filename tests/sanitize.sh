@@ -29,7 +29,7 @@ done
 # The modules are installed into a folder of their own; the sources are linked into it, so that nothing else is loaded.
 rm -rf "$build/packages"
 cmake --install "$build/all" --prefix "$build/packages" >/dev/null
-for package in tensor storage coord droveway; do
+for package in tensor vector splat storage coord droveway; do
   mkdir -p "$build/packages/$package"
   for file in "$root/$package"/*; do
     case $(basename "$file") in kernels | __pycache__ | _kernels*) ;; *) ln -sf "$file" "$build/packages/$package/" ;; esac

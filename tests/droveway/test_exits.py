@@ -9,7 +9,7 @@ import pytest
 
 from droveway import exits
 
-PACKAGES_WITH_ERRORS = ("tensor", "storage", "coord")
+PACKAGES_WITH_ERRORS = ("tensor", "vector", "splat", "storage", "coord")
 
 
 def error_classes() -> list[type[BaseException]]:

@@ -12,7 +12,8 @@ import pytest
 
 from tensor import _kernels
 
-AREAS = [area for area in ("tensor", "storage", "coord") if find_spec(f"{area}.selftest_ref") is not None]
+PACKAGES = ("tensor", "vector", "splat", "storage", "coord")
+AREAS = [area for area in PACKAGES if find_spec(f"{area}.selftest_ref") is not None]
 
 
 def builds():

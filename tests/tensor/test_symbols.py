@@ -17,7 +17,8 @@ import pytest
 
 from tensor import build_info
 
-AREAS = [area for area in ("tensor", "storage", "coord") if find_spec(f"{area}._kernels") is not None]
+PACKAGES = ("tensor", "vector", "splat", "storage", "coord")
+AREAS = [area for area in PACKAGES if find_spec(f"{area}._kernels") is not None]
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="registers and levels of x86-64")
 MATHS = re.compile(
     r"^(a?(sin|cos|tan)h?|exp(2|10|m1)?|log(2|10|1p|b)?|pow|fma|fmod|remainder|hypot|cbrt|erfc?|[tl]gamma|atan2|ldexp|"

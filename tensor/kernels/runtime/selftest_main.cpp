@@ -8,6 +8,12 @@
 #if defined(DW_AREA_TENSOR)
 #include "../table.hpp"
 #endif
+#if defined(DW_AREA_VECTOR)
+#include "../../../vector/kernels/table.hpp"
+#endif
+#if defined(DW_AREA_SPLAT)
+#include "../../../splat/kernels/table.hpp"
+#endif
 #if defined(DW_AREA_STORAGE)
 #include "../../../storage/kernels/table.hpp"
 #endif
@@ -78,6 +84,12 @@ int main(int argc, char** argv) {
   const uint64_t before = mode();
 #if defined(DW_AREA_TENSOR)
   droveway::tensor_self_test(DW_PICK(tensor), print, nullptr);
+#endif
+#if defined(DW_AREA_VECTOR)
+  droveway::vector_self_test(DW_PICK(vector), print, nullptr);
+#endif
+#if defined(DW_AREA_SPLAT)
+  droveway::splat_self_test(DW_PICK(splat), print, nullptr);
 #endif
 #if defined(DW_AREA_STORAGE)
   droveway::storage_self_test(DW_PICK(storage), print, nullptr);

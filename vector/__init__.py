@@ -1,0 +1,54 @@
+"""Nearest neighbours over compressed vectors, and order by depth, with the same bits on every machine.
+
+Importing this package loads no numpy; the modules that compute do, when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tensor._source_folder import load_kernels
+
+if TYPE_CHECKING:
+    from vector.depth_order import depth_order
+    from vector.errors import VectorError, VectorTypeError, VectorValueError
+
+_kernels = load_kernels("vector")
+
+# Public name → module that defines it.
+_HOMES = {
+    "VectorError": "errors",
+    "VectorTypeError": "errors",
+    "VectorValueError": "errors",
+    "depth_order": "depth_order",
+}
+
+__all__ = [
+    "VectorError",
+    "VectorTypeError",
+    "VectorValueError",
+    "build_info",
+    "depth_order",
+]
+
+
+def build_info() -> dict[str, object]:
+    """How this build computes: instruction set and compiler.
+
+    >>> sorted(build_info())
+    ['compiler', 'isa']
+    """
+    return {"isa": _kernels.isa(), "compiler": _kernels.compiler()}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        value = getattr(import_module(f"vector.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'vector' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])
