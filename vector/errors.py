@@ -2,7 +2,11 @@
 
 VectorError
 ├── VectorTypeError   (TypeError)    an argument of another kind or element type than the function computes with
-└── VectorValueError  (ValueError)   a value or a shape that no answer can be given for
+├── VectorValueError  (ValueError)   a value or a shape that no answer can be given for
+├── IndexFileError    (ValueError)   a file that holds no index: .path .offset .field .expected .found
+│   ├── CidMismatch          bytes that are not those that the index was saved with
+│   └── UnsupportedIndex     a legal file of a kind that this version doesn't read
+└── IndexSaveError    (OSError)      an index that could not be written; the file of before is as it was
 """
 
 from __future__ import annotations
@@ -18,3 +22,50 @@ class VectorTypeError(VectorError, TypeError):
 
 class VectorValueError(VectorError, ValueError):
     """A value or a shape of an argument that no answer can be given for; nothing was changed."""
+
+
+class IndexFileError(VectorError, ValueError):
+    """A file that holds no index that may be used; nothing of it was given out.
+
+    `path` is the file, `offset` the byte in it where the `field` lies, `expected` and `found` say what should have been
+    there and what is.
+
+    >>> str(IndexFileError("a.jvi", 12, "padded dim", "128", "100"))
+    'a.jvi: offset 12: padded dim must be 128, got 100'
+    """
+
+    def __init__(self, path: str, offset: int, field: str, expected: str, found: str) -> None:
+        self.path = path
+        self.offset = offset
+        self.field = field
+        self.expected = expected
+        self.found = found
+        super().__init__(self._sentence())
+
+    def _sentence(self) -> str:
+        return f"{self.path}: offset {self.offset}: {self.field} must be {self.expected}, got {self.found}"
+
+    def __reduce__(self) -> tuple[type[IndexFileError], tuple[str, int, str, str, str]]:
+        return type(self), (self.path, self.offset, self.field, self.expected, self.found)
+
+
+class CidMismatch(IndexFileError):
+    """Bytes of an index file that are not those it was saved with: a root or the hash of a block differs."""
+
+
+class UnsupportedIndex(IndexFileError):
+    """An index file whose header is legal, of a kind that this version doesn't read; it is not damaged.
+
+    >>> str(UnsupportedIndex("a.jvi", 6, "bits", "4", "2"))
+    'a.jvi: offset 6: this version reads files whose bits is 4, got 2; the file may be fine'
+    """
+
+    def _sentence(self) -> str:
+        return (
+            f"{self.path}: offset {self.offset}: this version reads files whose {self.field} is {self.expected}, "
+            f"got {self.found}; the file may be fine"
+        )
+
+
+class IndexSaveError(VectorError, OSError):
+    """An index that could not be written; a file that was there before is as it was."""
