@@ -1,6 +1,6 @@
 """WGS84 latitude, longitude and height to east-north-up metres and back, through ECEF, in float64.
 
-Constants: a = 6378137 m, f = 1/298.257223563 (NIMA TR8350.2). Sine and its kin are our own (coord.trigonometry), so
+Constants: a = 6378137 m, f = 1/298.257223563 (NIMA TR8350.2). Sine and its kin are our own (tensor.trigonometry), so
 the same degrees give the same metres on every machine.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from coord.errors import BadInput
-from coord.trigonometry import DEGREES_PER_RADIAN, RADIANS_PER_DEGREE, atan2, sin_cos
 from tensor.float_mode import plain_mode
+from tensor.trigonometry import DEGREES_PER_RADIAN, RADIANS_PER_DEGREE, atan2, sin_cos
 
 A_METRES = 6378137.0
 FLATTENING = 1 / 298.257223563

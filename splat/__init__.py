@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 from tensor._source_folder import load_kernels
 
 if TYPE_CHECKING:
+    from splat.camera import Camera
     from splat.errors import SceneFileError, SplatError, SplatTypeError, SplatValueError
+    from splat.scene import Scene
 
 _kernels = load_kernels("splat")
 
 # Public name → module that defines it.
 _HOMES = {
+    "Camera": "camera",
+    "Scene": "scene",
     "SceneFileError": "errors",
     "SplatError": "errors",
     "SplatTypeError": "errors",
@@ -24,6 +28,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "Camera",
+    "Scene",
     "SceneFileError",
     "SplatError",
     "SplatTypeError",

@@ -17,7 +17,7 @@ PROMISED = {
     "tensor.reduction": "dot sum",
     "tensor.product": "matmul",
     "vector": "VectorError build_info depth_order",
-    "splat": "SplatError build_info",
+    "splat": "Camera Scene SplatError build_info",
     "storage": "Event Ledger build_info verify_ledger",
     "storage.canonical": "pack unpack",
     "storage.errors": (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coord.trigonometry import atan2, sin_cos
+from tensor.trigonometry import atan2, sin_cos
 
 ANGLES = st.floats(-1e5, 1e5)
 GOLDEN = ["0x1.966a16b543327p-1", "0x1.3766f65e3f9a4p-1"]
