@@ -3,5 +3,17 @@
 #include "table.hpp"
 
 namespace DW_ISA {
+using droveway::Binning;
+using droveway::kProjectBlock;
+using droveway::kRecordFloats;
+using droveway::Picture;
+using droveway::Splats;
+using droveway::Tally;
+using droveway::View;
+
 void to_bytes(const float* x, size_t n, uint8_t* out);
+Tally project(const Splats& splats, const View& view, float* records, uint32_t* box, uint32_t* slot, float* z,
+              Tally* tallies);
+void bin(const Binning& binning, uint32_t* table, uint32_t* start, uint32_t* items);
+void blend(const Picture& picture);
 }  // namespace DW_ISA

@@ -1,0 +1,294 @@
+// Splats become ellipses in the picture; the twin is splat/projection_ref.py.
+#include "bounds.hpp"
+#include "droveway/fpenv.hpp"
+#include "droveway/math_f32.hpp"
+#include "droveway/parallel.hpp"
+#include "kernels.hpp"
+
+namespace DW_ISA {
+namespace {
+
+constexpr size_t kBatch = 64;  // splats whose columns are laid side by side before sixteen of them are computed at once
+enum Column { kX, kY, kZ, kScale0, kScale1, kScale2, kQuatW, kQuatX, kQuatY, kQuatZ, kOpacity, kColumns };
+enum Field { kMeanX, kMeanY, kA, kB, kC, kLog, kRed, kGreen, kBlue, kDepth, kLimit, kSlope, kBoxX, kBoxY, kIndex, kNone };
+
+using F = F32x16;
+
+struct Batch {
+  float column[kColumns][kBatch];
+};
+
+void lay_out(const Splats& s, size_t first, size_t count, Batch& b) {
+  const float *mean = s.means + 3 * first, *scale = s.log_scales + 3 * first, *quat = s.quats + 4 * first;
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t k = 0; k < 3; ++k) b.column[kX + k][i] = mean[3 * i + k];
+    for (size_t k = 0; k < 3; ++k) b.column[kScale0 + k][i] = scale[3 * i + k];
+    for (size_t k = 0; k < 4; ++k) b.column[kQuatW + k][i] = quat[4 * i + k];
+    b.column[kOpacity][i] = s.opacities[first + i];
+  }
+  for (size_t i = count; i < kBatch && i < ((count + 15) & ~size_t(15)); ++i)
+    for (size_t k = 0; k < kColumns; ++k) b.column[k][i] = 0.0f;
+}
+
+// x·y − z², each product's rounding carried along.
+DW_INLINE F difference(F x, F y, F z) {
+  const F w = z * z;
+  const F rest = fma(z, z, -w);
+  return fma(x, y, -w) - rest;
+}
+
+// 0 where all of v are finite, else NaN.
+template <class... V>
+DW_INLINE F unless_finite(V... v) {
+  F sum = F::zero();
+  ((sum = fma(v, F::zero(), sum)), ...);
+  return sum;
+}
+DW_INLINE M32x16 is_zero(F v) { return eq(v, F::zero()); }
+
+struct Lit {
+  float basis[16][kLanes];
+};
+
+// Spherical harmonics of directions (x, y, z), as far as `count` coefficients need them.
+DW_INLINE void basis(F x, F y, F z, size_t count, Lit& lit) {
+  auto put = [&](int k, F v) DW_LAMBDA { store(lit.basis[k], v); };
+  if (count < 4) return;
+  const F c1 = F::set1(0.4886025119029199f);
+  put(1, -(c1 * y));
+  put(2, c1 * z);
+  put(3, -(c1 * x));
+  if (count < 9) return;
+  const F xx = x * x, yy = y * y, zz = z * z, sum = xx + yy, less = xx - yy, two_zz = zz + zz;
+  const F c4 = F::set1(1.0925484305920792f);
+  put(4, c4 * (x * y));
+  put(5, -(c4 * (y * z)));
+  put(6, F::set1(0.31539156525252005f) * (two_zz - sum));
+  put(7, -(c4 * (x * z)));
+  put(8, F::set1(0.5462742152960396f) * less);
+  if (count < 16) return;
+  const F three = F::set1(3.0f), c9 = F::set1(0.5900435899266435f), c11 = F::set1(0.4570457994644658f);
+  const F four_zz = fma(F::set1(4.0f), zz, -sum);
+  put(9, -(c9 * (y * fma(three, xx, -yy))));
+  put(10, F::set1(2.890611442640554f) * ((x * y) * z));
+  put(11, -(c11 * (y * four_zz)));
+  put(12, F::set1(0.3731763325901154f) * (z * fma(-three, sum, two_zz)));
+  put(13, -(c11 * (x * four_zz)));
+  put(14, F::set1(1.445305721320277f) * (z * less));
+  put(15, -(c9 * (x * fma(-three, yy, xx))));
+}
+
+struct Work {
+  const Splats* splats;
+  const View* view;
+  float* records;
+  uint32_t *box, *slot;
+  float* z;
+  Tally* tallies;
+};
+
+// Sixteen splats; the visible ones are written after the `found` that the block has already. Returns how many.
+uint32_t sixteen(const Work& work, const Batch& batch, size_t at, size_t first, size_t count, size_t place, Tally& tally) {
+  const View& v = *work.view;
+  auto in = [&](int c) DW_LAMBDA { return F::load(batch.column[c] + at); };
+  const uint32_t present = count < 16 ? (1u << count) - 1u : 0xFFFFu;
+  const F x = in(kX), y = in(kY), z = in(kZ), qw = in(kQuatW), qx = in(kQuatX), qy = in(kQuatY), qz = in(kQuatZ);
+  const F scale0 = in(kScale0), scale1 = in(kScale1), scale2 = in(kScale2);
+  const F given = in(kOpacity);
+  const M32x16 finite = is_zero(unless_finite(x, y, z, qw, qx, qy, qz, scale0, scale1, scale2, given));
+  auto row = [&](int r) DW_LAMBDA {
+    return fma(F::set1(v.w[3 * r]), x, fma(F::set1(v.w[3 * r + 1]), y, fma(F::set1(v.w[3 * r + 2]), z, F::set1(v.t[r]))));
+  };
+  const F tz = row(2);
+  uint32_t left = present & lane_bits(finite);
+  tally.not_finite += uint32_t(__builtin_popcount(present & ~left));
+  const uint32_t behind = left & ~lane_bits(gt(tz, F::set1(v.near)));
+  tally.near += uint32_t(__builtin_popcount(behind));
+  left &= ~behind;
+  if (left == 0) return 0;
+
+  const F one = F::set1(1.0f), inverse_z = one / tz;
+  const F u = row(0) * inverse_z, w = row(1) * inverse_z;
+  const F mean_x = fma(F::set1(v.fx), u, F::set1(v.cx)), mean_y = fma(F::set1(v.fy), w, F::set1(v.cy));
+  const F uc = clamp(u, F::set1(v.x_low), F::set1(v.x_high)), wc = clamp(w, F::set1(v.y_low), F::set1(v.y_high));
+  auto turned = [&](F slope, int r, int k) DW_LAMBDA { return fma(-slope, F::set1(v.w[6 + k]), F::set1(v.w[3 * r + k])); };
+  const F ax = turned(uc, 0, 0), ay = turned(uc, 0, 1), az = turned(uc, 0, 2);
+  const F bx = turned(wc, 1, 0), by = turned(wc, 1, 1), bz = turned(wc, 1, 2);
+
+  // The rotation of a quaternion of any length.
+  const F twice = F::set1(2.0f) / fma(qw, qw, fma(qx, qx, fma(qy, qy, qz * qz)));
+  const F sx = qx * twice, sy = qy * twice, sz = qz * twice;
+  const F xx = qx * sx, xy = qx * sy, xz = qx * sz, yy = qy * sy, yz = qy * sz, zz = qz * sz;
+  const F wx = qw * sx, wy = qw * sy, wz = qw * sz;
+  const F jx = F::set1(v.fx) * inverse_z, jy = F::set1(v.fy) * inverse_z;
+  auto axis = [&](F scale, F r0, F r1, F r2, F* p, F* q) DW_LAMBDA {
+    const F s = exp(scale);
+    *p = fma(ax, r0, fma(ay, r1, az * r2)) * (jx * s);
+    *q = fma(bx, r0, fma(by, r1, bz * r2)) * (jy * s);
+  };
+  F p0, p1, p2, q0, q1, q2;
+  axis(scale0, one - (yy + zz), xy + wz, xz - wy, &p0, &q0);
+  axis(scale1, xy - wz, one - (xx + zz), yz + wx, &p1, &q1);
+  axis(scale2, xz + wy, yz - wx, one - (xx + yy), &p2, &q2);
+
+  const F plain_xx = fma(p0, p0, fma(p1, p1, p2 * p2)), plain_yy = fma(q0, q0, fma(q1, q1, q2 * q2));
+  const F cov_xy = fma(p0, q0, fma(p1, q1, p2 * q2));
+  const F blur = F::set1(v.blur), cov_xx = plain_xx + blur, cov_yy = plain_yy + blur;
+  const F det = difference(cov_xx, cov_yy, cov_xy);
+  F opacity = lower(given, one);
+  if (v.antialias) {
+    const F ratio = difference(plain_xx, plain_yy, cov_xy) / det;
+    opacity = opacity * sqrt(upper(ratio, F::set1(2.5e-5f)));
+  }
+  const F log_opacity = log(opacity) * F::set1(math::kLog2e);
+  const F range = log_opacity - F::set1(v.faintest);
+
+  const M32x16 sound = is_zero(unless_finite(mean_x, mean_y, cov_xx, cov_yy, cov_xy, det));
+  const uint32_t broken = left & ~lane_bits(sound);
+  tally.not_finite += uint32_t(__builtin_popcount(broken));
+  left &= ~broken;
+
+  // q·(log2 e)/2 = v² + u², v = a·dy, u = b·dx + c·dy: the inverse covariance by Cholesky
+  const F k = F::set1(0.8493218f), inverse_k = F::set1(1.1774100f);
+  const F inverse_yy = one / cov_yy;
+  const F a = k * sqrt(inverse_yy), b = k * sqrt(cov_yy / det), c = -(b * (cov_xy * inverse_yy));
+  const M32x16 wide = gt(det, F::zero()) & is_zero(unless_finite(a, b, c));
+  const uint32_t flat = left & ~lane_bits(wide);
+  tally.degenerate += uint32_t(__builtin_popcount(flat));
+  left &= ~flat;
+  const uint32_t dim = left & ~lane_bits(ge(range, F::zero()));
+  tally.faint += uint32_t(__builtin_popcount(dim));
+  left &= ~dim;
+
+  // How far a pixel may lie away that alpha_min still reaches, roundings included: splat/projection_ref.py has the bound.
+  const F reach = sqrt(range + F::set1(0x1p-13f));
+  const F root_xx = sqrt(cov_xx), root_yy = sqrt(cov_yy);
+  const F far = (reach + one) * inverse_k;
+  const F error = ((abs(b) + abs(c)) + a) * (fma(far, root_xx + root_yy, F::set1(2.0f)) * F::set1(0x1p-20f));
+  const M32x16 exact = le(error, F::set1(0.25f));
+  const F inf = F::set1(math::kInf);
+  const F edge = fma(F::set1(4.0f), error, reach), limit = select(exact, edge * edge, inf);
+  const F wider = fma(F::set1(2.0f), error, reach) * inverse_k, margin = F::set1(0x1p-16f), grain = F::set1(0x1p-7f);
+  auto half = [&](F root, F mean) DW_LAMBDA {
+    const F h = wider * root;
+    return select(exact, h + fma(margin, h + abs(mean), grain), inf);
+  };
+  const F half_x = half(root_xx, mean_x), half_y = half(root_yy, mean_y);
+  const F slope = canonical(-(b * c) / fma(a, a, c * c));
+  const F middle = F::set1(0.5f), zero = F::zero();
+  auto pixel = [&](F edge_at, uint32_t size) DW_LAMBDA {
+    return to_i32(clamp(floor(edge_at + middle), zero, F::set1(float(size))));
+  };
+  const U32x16 x0 = pixel(mean_x - half_x, v.width), x1 = pixel(mean_x + half_x, v.width);
+  const U32x16 y0 = pixel(mean_y - half_y, v.height), y1 = pixel(mean_y + half_y, v.height);
+  const uint32_t missed = left & ~lane_bits(lt(x0, x1) & lt(y0, y1));
+  tally.outside += uint32_t(__builtin_popcount(missed));
+  left &= ~missed;
+  if (left == 0) return 0;
+
+  Lit lit;
+  const size_t coefficients = work.splats->coefficients;
+  if (coefficients > 1) {
+    const F dx = x - F::set1(v.centre[0]), dy = y - F::set1(v.centre[1]), dz = z - F::set1(v.centre[2]);
+    const F inverse = one / sqrt(fma(dx, dx, fma(dy, dy, dz * dz)));
+    basis(dx * inverse, dy * inverse, dz * inverse, coefficients, lit);
+  }
+  float out[10][kLanes];
+  uint32_t box_x[kLanes], box_y[kLanes], left_x[kLanes], top_y[kLanes];
+  store(out[0], mean_x);
+  store(out[1], mean_y);
+  store(out[2], a);
+  store(out[3], b);
+  store(out[4], c);
+  store(out[5], log_opacity);
+  store(out[6], tz);
+  store(out[7], limit);
+  store(out[8], slope);
+  store(box_x, x0 | (x1 << 16));
+  store(box_y, y0 | (y1 << 16));
+  const int t = int(v.tile_log2);
+  const U32x16 minus_one = U32x16::set1(0xFFFFFFFFu), plus_one = U32x16::set1(1);
+  store(left_x, ((x1 + minus_one) >> t) - (x0 >> t) + plus_one);
+  store(top_y, ((y1 + minus_one) >> t) - (y0 >> t) + plus_one);
+
+  uint32_t found = 0;
+  for (uint32_t rest = left; rest != 0; rest &= rest - 1) {
+    const int l = __builtin_ctz(rest);
+    const float* sh = work.splats->sh + (first + size_t(l)) * coefficients * 3;
+    float colour[3];
+    for (int ch = 0; ch < 3; ++ch) colour[ch] = fma1(0.28209479177387814f, sh[ch], 0.5f);
+    for (size_t i = 1; i < coefficients; ++i)
+      for (int ch = 0; ch < 3; ++ch) colour[ch] = fma1(lit.basis[i][l], sh[3 * i + size_t(ch)], colour[ch]);
+    const float sum = (colour[0] - colour[0]) + (colour[1] - colour[1]) + (colour[2] - colour[2]);
+    if (!(sum == 0.0f)) {
+      ++tally.not_finite;
+      continue;
+    }
+    const size_t s = place + found++;
+    float* r = work.records + s * kRecordFloats;
+    for (int f = 0; f < 6; ++f) r[f] = out[f][l];
+    for (int ch = 0; ch < 3; ++ch) r[kRed + ch] = colour[ch] > 0.0f ? colour[ch] : 0.0f;
+    r[kDepth] = out[6][l];
+    r[kLimit] = out[7][l];
+    r[kSlope] = out[8][l];
+    r[kBoxX] = f32_of(box_x[l]);
+    r[kBoxY] = f32_of(box_y[l]);
+    r[kIndex] = f32_of(uint32_t(first + size_t(l)));
+    r[kNone] = 0.0f;
+    work.box[2 * s] = box_x[l];
+    work.box[2 * s + 1] = box_y[l];
+    work.slot[s] = uint32_t(s);
+    work.z[s] = out[6][l];
+    tally.pairs += uint64_t(left_x[l]) * top_y[l];
+  }
+  return found;
+}
+
+void run_block(void* context, size_t block) {
+  FpGuard guard;
+  const Work& work = *static_cast<const Work*>(context);
+  const size_t begin = block * kProjectBlock, n = work.splats->n;
+  const size_t end = begin + kProjectBlock < n ? begin + kProjectBlock : n;
+  Batch batch;
+  Tally tally{};
+  size_t found = 0;
+  for (size_t first = begin; first < end; first += kBatch) {
+    const size_t count = end - first < kBatch ? end - first : kBatch;
+    lay_out(*work.splats, first, count, batch);
+    for (size_t at = 0; at < count; at += 16) {
+      const size_t lanes = count - at < 16 ? count - at : 16;
+      found += sixteen(work, batch, at, first + at, lanes, begin + found, tally);
+    }
+  }
+  tally.visible = found;
+  work.tallies[block] = tally;
+}
+
+}  // namespace
+
+// The tallies of the blocks lie in `slot`, behind what the blocks use of it: nothing here allocates.
+Tally project(const Splats& splats, const View& view, float* records, uint32_t* box, uint32_t* slot, float* z,
+              Tally* tallies) {
+  const size_t blocks = (splats.n + kProjectBlock - 1) / kProjectBlock;
+  Work work{&splats, &view, records, box, slot, z, tallies};
+  dw_parallel(blocks, run_block, &work);
+  Tally sum{};
+  for (size_t b = 0; b < blocks; ++b) {
+    const Tally& t = tallies[b];
+    const size_t from = b * kProjectBlock;
+    if (from != sum.visible) {
+      memmove(slot + sum.visible, slot + from, t.visible * sizeof *slot);
+      memmove(z + sum.visible, z + from, t.visible * sizeof *z);
+    }
+    sum.visible += t.visible;
+    sum.near += t.near;
+    sum.not_finite += t.not_finite;
+    sum.degenerate += t.degenerate;
+    sum.faint += t.faint;
+    sum.outside += t.outside;
+    sum.pairs += t.pairs;
+  }
+  return sum;
+}
+
+}  // namespace DW_ISA

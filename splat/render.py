@@ -1,0 +1,91 @@
+"""A scene seen by a camera: projection, one sort by depth, tiles, pixels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from splat.blend import blend
+from splat.errors import SplatTypeError, SplatValueError
+from splat.image import Image, RenderStats
+from splat.projection import Projected, project, view_of
+from splat.settings import RenderSettings
+from tensor.float_mode import plain_mode
+from vector.depth_order import depth_order
+
+if TYPE_CHECKING:
+    from splat.camera import Camera
+    from splat.scene import Scene
+
+__all__ = ["render"]
+
+SIZE_MAX = 16384
+PIXELS_MAX = 2**26
+PAIRS_MAX = 2**26  # of splat and tile, 4 bytes each
+TILE_LOG2 = 4  # tiles of 16 × 16 pixels
+
+
+@plain_mode()
+def render(scene: Scene, camera: Camera, settings: RenderSettings | None = None) -> Image:
+    """The picture of a scene, the same bits for any number of threads and on any machine.
+
+    scene: `splat.Scene`; camera: `splat.Camera` (pinhole); settings: `RenderSettings()` where None. docs/rendering.md
+    says what is computed and in which order (Zwicker et al., "EWA splatting", 2002; Kerbl et al., "3D Gaussian
+    Splatting", 2023).
+
+    Raises SplatTypeError for other arguments; SplatValueError for pictures above 16384 pixels a side or 2^26 in all,
+    and where the splats touch more than 2^26 tiles of 16 × 16 pixels together; BudgetExceeded.
+
+    >>> from splat.camera import Camera
+    >>> from splat.scene import Scene
+    >>> one = np.zeros((1, 3), np.float32)
+    >>> white = np.full((1, 1, 3), 1.7724539, np.float32)
+    >>> scene = Scene(one, one - 2, np.float32([[1, 0, 0, 0]]), np.float32([0.8]), white)
+    >>> camera = Camera.look_at(eye=(0, 0, -3), target=(0, 0, 0), width=9, height=5)
+    >>> render(scene, camera).rgba[2, :, 0].tolist()
+    [0, 0, 0, 25, 187, 25, 0, 0, 0]
+    """
+    return render_tiled(scene, camera, settings, TILE_LOG2)
+
+
+def render_tiled(scene: Scene, camera: Camera, settings: RenderSettings | None, tile_log2: int) -> Image:
+    """`render` with tiles of 2^tile_log2 pixels a side, 4 ≤ tile_log2 ≤ 10, which change nothing but `last`."""
+    settings = _checked(scene, camera, settings)
+    view = view_of(camera, settings, scene.antialiased, tile_log2)
+    projected = project(scene, view)
+    if projected.tally.pairs > PAIRS_MAX:
+        raise SplatValueError(_too_many(projected))
+    order = depth_order(projected.z)
+    rgba, transmittance, last, depth = blend(order, projected, view, settings)
+    return Image(rgba, RenderStats(*projected.tally), transmittance, last, depth)
+
+
+def _checked(scene: Scene, camera: Camera, settings: RenderSettings | None) -> RenderSettings:
+    from splat.camera import Camera
+    from splat.scene import Scene
+
+    for name, value, kind in (("scene", scene, Scene), ("camera", camera, Camera)):
+        if not isinstance(value, kind):
+            raise SplatTypeError(f"render: {name} must be a {kind.__name__}, got {type(value).__name__}")
+    settings = RenderSettings() if settings is None else settings
+    if not isinstance(settings, RenderSettings):
+        raise SplatTypeError(f"render: settings must be a RenderSettings, got {type(settings).__name__}")
+    width, height = camera.width, camera.height
+    if not (0 < width <= SIZE_MAX and 0 < height <= SIZE_MAX and width * height <= PIXELS_MAX):
+        raise SplatValueError(
+            f"render: a picture must have 1 to {SIZE_MAX} pixels a side and at most 2^26 in all, got {width} x {height}"
+        )
+    return settings
+
+
+def _too_many(projected: Projected) -> str:
+    boxes = projected.box[projected.slot].astype(np.int64)
+    size = (boxes >> 16) - (boxes & 0xFFFF)  # [m, 2] columns and rows
+    at = int((size[:, 0] * size[:, 1]).argmax())
+    splat = int(projected.records.view(np.uint32)[projected.slot[at], 14])
+    return (
+        f"render: the splats touch {projected.tally.pairs} tiles together, the limit is {PAIRS_MAX}; the largest is "
+        f"splat {splat}, which covers {size[at, 0]} x {size[at, 1]} pixels (hint: move the camera away from it, or drop "
+        "splats of its size)"
+    )
