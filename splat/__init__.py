@@ -13,28 +13,39 @@ from tensor._source_folder import load_kernels
 if TYPE_CHECKING:
     from splat.camera import Camera
     from splat.errors import SceneFileError, SplatError, SplatTypeError, SplatValueError
+    from splat.image import Image, RenderStats
+    from splat.render import render
     from splat.scene import Scene
+    from splat.settings import RenderSettings
 
 _kernels = load_kernels("splat")
 
 # Public name → module that defines it.
 _HOMES = {
     "Camera": "camera",
+    "Image": "image",
+    "RenderSettings": "settings",
+    "RenderStats": "image",
     "Scene": "scene",
     "SceneFileError": "errors",
     "SplatError": "errors",
     "SplatTypeError": "errors",
     "SplatValueError": "errors",
+    "render": "render",
 }
 
 __all__ = [
     "Camera",
+    "Image",
+    "RenderSettings",
+    "RenderStats",
     "Scene",
     "SceneFileError",
     "SplatError",
     "SplatTypeError",
     "SplatValueError",
     "build_info",
+    "render",
 ]
 
 

@@ -40,7 +40,12 @@ def blend(
     if REFERENCE:
         records = projected.records[projected.slot[order]]
         done: Pixels = blend_ref.blend(records, rules, view.width, view.height, view.tile_log2)
-        return done.rgba, done.transmittance if keep else None, done.last if keep else None, done.depth if deep else None
+        return (
+            done.rgba,
+            done.transmittance if keep else None,
+            done.last if keep else None,
+            done.depth if deep else None,
+        )
     lists = bin_tiles(order, projected, view)
     shape = (view.height, view.width)
     rgba = memory.allocate((*shape, 4), np.uint8, "render rgba")

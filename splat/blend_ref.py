@@ -73,7 +73,10 @@ def _blend(records: F32, rules: Rules, width: int, height: int, tile_log2: int) 
     boxes = records.view(np.uint32)[:, 12:14]
     for r, (box_x, box_y) in zip(records, boxes.tolist(), strict=True):
         x0, x1, y0, y1 = box_x & 0xFFFF, box_x >> 16, box_y & 0xFFFF, box_y >> 16
-        tiles = (slice(y0 >> tile_log2, ((y1 - 1) >> tile_log2) + 1), slice(x0 >> tile_log2, ((x1 - 1) >> tile_log2) + 1))
+        tiles = (
+            slice(y0 >> tile_log2, ((y1 - 1) >> tile_log2) + 1),
+            slice(x0 >> tile_log2, ((x1 - 1) >> tile_log2) + 1),
+        )
         listed[tiles] += np.uint32(1)
         box = (slice(y0, y1), slice(x0, x1))
         dx, dy = centre_x[x0:x1] - r[0], centre_y[y0:y1] - r[1]

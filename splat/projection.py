@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,31 +47,20 @@ def view_of(camera: Camera, settings: RenderSettings, antialiased: bool, tile_lo
         *(value for row in rotation for value in row),
         *translation,
         *(camera.fx, camera.fy, camera.cx, camera.cy),
-        *_centre(rotation, translation),
+        *camera.position,
         *slopes,
         *(settings.near, settings.blur, faintest(settings.alpha_min)),
     ]
     antialias = antialiased if settings.antialias is None else settings.antialias
-    return View(np.array(numbers, np.float32), camera.width, camera.height, antialias, tile_log2)
+    with np.errstate(over="ignore"):
+        rounded = np.array(numbers).astype(np.float32)
+    return View(rounded, camera.width, camera.height, antialias, tile_log2)
 
 
 def faintest(alpha_min: float) -> float:
     """log2 alpha_min as the pixels compare it, a float32."""
     logarithm = elementary_ref.log_f64(np.array([alpha_min]))[0] * elementary_ref.LOG2E64
     return float(np.float32(logarithm))
-
-
-def _centre(w: list[list[float]], t: list[float]) -> tuple[float, float, float]:
-    """Where the camera stands: the solution c of w·c + t = 0."""
-
-    def minor(i: int, j: int) -> float:
-        a, b = ((1, 2), (2, 0), (0, 1))[i]
-        c, d = ((1, 2), (2, 0), (0, 1))[j]
-        return w[a][c] * w[b][d] - w[a][d] * w[b][c]
-
-    det = w[0][0] * minor(0, 0) + w[0][1] * minor(0, 1) + w[0][2] * minor(0, 2)
-    x, y, z = (-(minor(0, j) * t[0] + minor(1, j) * t[1] + minor(2, j) * t[2]) for j in range(3))
-    return (x / det, y / det, z / det) if det != 0.0 else (math.inf, math.inf, math.inf)
 
 
 def project(scene: Scene, view: View) -> Projected:

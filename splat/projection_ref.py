@@ -40,7 +40,9 @@ Mask = NDArray[np.bool_]
 RECORD = 16
 K, INVERSE_K = np.float32(0.8493218), np.float32(1.1774100)  # √((log2 e)/2) and its inverse
 C0 = np.float32(0.28209479177387814)
-C1, C4, C6, C8 = (np.float32(c) for c in (0.4886025119029199, 1.0925484305920792, 0.31539156525252005, 0.5462742152960396))
+C1, C4, C6, C8 = (
+    np.float32(c) for c in (0.4886025119029199, 1.0925484305920792, 0.31539156525252005, 0.5462742152960396)
+)
 C9, C10, C11 = (np.float32(c) for c in (0.5900435899266435, 2.890611442640554, 0.4570457994644658))
 C12, C14 = np.float32(0.3731763325901154), np.float32(1.445305721320277)
 INF = np.float32(np.inf)
@@ -89,7 +91,8 @@ def _difference(x: F32, y: F32, z: F32) -> F32:
 
 
 def _finite(*values: F32) -> Mask:
-    return np.logical_and.reduce([np.isfinite(v) for v in values])
+    all_finite: Mask = np.logical_and.reduce([np.isfinite(v) for v in values])
+    return all_finite
 
 
 def basis(x: F32, y: F32, z: F32, count: int) -> list[F32]:

@@ -44,7 +44,7 @@ def render(scene: Scene, camera: Camera, settings: RenderSettings | None = None)
     >>> scene = Scene(one, one - 2, np.float32([[1, 0, 0, 0]]), np.float32([0.8]), white)
     >>> camera = Camera.look_at(eye=(0, 0, -3), target=(0, 0, 0), width=9, height=5)
     >>> render(scene, camera).rgba[2, :, 0].tolist()
-    [0, 0, 0, 25, 187, 25, 0, 0, 0]
+    [0, 0, 0, 51, 204, 51, 0, 0, 0]
     """
     return render_tiled(scene, camera, settings, TILE_LOG2)
 
@@ -86,6 +86,6 @@ def _too_many(projected: Projected) -> str:
     splat = int(projected.records.view(np.uint32)[projected.slot[at], 14])
     return (
         f"render: the splats touch {projected.tally.pairs} tiles together, the limit is {PAIRS_MAX}; the largest is "
-        f"splat {splat}, which covers {size[at, 0]} x {size[at, 1]} pixels (hint: move the camera away from it, or drop "
-        "splats of its size)"
+        f"splat {splat}, which covers {size[at, 0]} x {size[at, 1]} pixels (hint: move the camera away from "
+        "it, or drop splats of its size)"
     )
