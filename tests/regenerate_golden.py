@@ -50,10 +50,18 @@ def run() -> dict[str, str]:
     return roots()
 
 
+def scene() -> dict[str, str]:
+    """Digest of each scene of `tests/golden_scenes.py`."""
+    from golden_scenes import digests
+
+    return digests()
+
+
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "selftest": selftest,
     "examples": examples,
     "run": run,
+    "scene": scene,
 }
 
 
