@@ -140,6 +140,8 @@ class _Auditor:
         if not ours:  # of other parts of a run, or of other producers: no decision depends on it
             if event.kind.startswith("coord.") and event.kind != stl.CHANGE:
                 self._problem(rank, "kind", "a known kind", event.kind)
+            else:
+                self._report.add_other(event.kind)
             return
         self._envelope(rank, event)
         if event.kind == stl.SCENARIO:

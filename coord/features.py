@@ -1,7 +1,7 @@
 """A moment of a fleet as 128 numbers, so that moments can be searched: which tick looked like this one?
 
-The site is cut into 8 × 4 tiles; each has four numbers: agents on the way, agents at work, agents whose zone lies in it,
-and how long its zones have waited. All are sums of whole numbers and exact in float32, so no order matters.
+The site is cut into 8 × 4 tiles; each has four numbers: agents on the way, agents at work, agents whose zone lies in
+it, and how long its zones have waited. All are sums of whole numbers and exact in float32, so no order matters.
 """
 
 from __future__ import annotations

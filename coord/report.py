@@ -12,6 +12,7 @@ from coord.scenario_schema import U64_MAX
 
 DIVERGENCES_KEPT_MAX = 64
 PROBLEMS_KEPT_MAX = 256
+KINDS_KEPT_MAX = 64
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Report:
 
     `divergences` counts every differing field of every frame; the first 64 are in `first_divergences`. `planned` frames
     were planned again, `resimulated` ones were made again from scenario and seed, `unplanned` ones only checked by
-    themselves (asked for, or events before them are missing or damaged).
+    themselves (asked for, or events before them are missing or damaged). `other_events` counts, by kind, events that no
+    decision depends on, such as `demo.search`: their bytes are checked, what they say is not made again.
     """
 
     name: str = ""
@@ -46,6 +48,7 @@ class Report:
     first_divergences: list[Divergence] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     problem_count: int = 0
+    other_events: dict[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -62,6 +65,11 @@ class Report:
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_KEPT_MAX:
             self.problems.append(problem)
+
+    def add_other(self, kind: str) -> None:
+        """Count an event that no decision depends on; 64 kinds are told apart, further ones are "…"."""
+        name = kind if kind in self.other_events or len(self.other_events) < KINDS_KEPT_MAX else "…"
+        self.other_events[name] = self.other_events.get(name, 0) + 1
 
     def add_divergences(self, found: Iterator[Divergence]) -> bool:
         """Count divergences of one frame; the first 64 of all are kept. True when there was one."""

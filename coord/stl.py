@@ -216,6 +216,13 @@ class RunReader:
                 frame, rows = decode_frame_event(event.effect)
                 yield FrameView(rank, state, frame, rows)
 
+    def kinds(self) -> dict[str, int]:
+        """How many events of each kind the ledger holds, in the order of their first event."""
+        counts: dict[str, int] = {}
+        for _, event in self._ledger.scan():
+            counts[event.kind] = counts.get(event.kind, 0) + 1
+        return counts
+
     def state_at(self, tick: int) -> FrameView:
         """The last planned tick at or before `tick`. Raises RunError when there is none."""
         found: tuple[int, bytes] | None = None

@@ -1,4 +1,4 @@
-"""A warehouse made by rule: its cells, its map file and its SITE.toml. The demo runs on it; nothing is drawn from files.
+"""A warehouse made by rule: its cells, its map file and its SITE.toml. The demo runs on it.
 
 Racks of 8 × 2 cells in lanes of 2, a free border of 3 cells for loading, and one wide hall from west to east.
 """

@@ -12,19 +12,26 @@ Record = dict[str, object]
 
 
 def describe(out: Output, path: Path) -> Record:
-    """The record of a run, a site, a map or a scenario; its first key is `kind`.
+    """The record of a run, a site, a map, a scenario, an index or a scene; its first key is `kind`.
 
-    A folder is a run; a file is told by its ending. Raises InputProblem for anything else.
+    A folder is a run; an index is told by its first bytes, another file by its ending. Raises InputProblem for anything
+    else.
     """
     if path.is_dir():
         return run_record(out, path)
-    from coord.regular_file import open_regular
+    from droveway.index_files import ENDINGS as INDEX_ENDINGS
+    from droveway.index_files import index_kind, index_record, load_index
+    from droveway.scene_files import ENDINGS as SCENE_ENDINGS
+    from droveway.scene_files import scene_record
 
-    with reading(path), open_regular(path):
-        pass
-    maker = MAKERS.get(path.suffix.lower())
+    ending = path.suffix.lower()
+    if index_kind(path) is not None or ending in INDEX_ENDINGS:
+        return index_record(path, load_index(path))
+    if ending in SCENE_ENDINGS:
+        return scene_record(out, path)
+    maker = MAKERS.get(ending)
     if maker is None:
-        known = ", ".join(MAKERS)
+        known = ", ".join((*MAKERS, *INDEX_ENDINGS, *SCENE_ENDINGS))
         raise InputProblem(path, f"expected a run's folder or a file that ends in {known}, got '{path.suffix}'")
     with reading(path):
         return maker(path)
@@ -40,6 +47,7 @@ def run_record(out: Output, path: Path) -> Record:
             first = view.frame.tick if first is None else first
             last = view.frame.tick
             frames += 1
+        kinds = reader.kinds()
         return {
             "kind": "run",
             "path": path,
@@ -47,6 +55,7 @@ def run_record(out: Output, path: Path) -> Record:
             "first_tick": first,
             "last_tick": last,
             "frames": frames,
+            "kinds": kinds,
             "size": reader.size,
             "root": reader.root,
         }

@@ -20,13 +20,18 @@ COMPLETION_VARIABLE: Final = "_DROVEWAY_COMPLETE"  # set by the scripts of `drov
 
 # Module in droveway/commands and one line for --help. "import" is a word of Python, hence the underscore.
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "demo": ("demo", "All four journeys on a small warehouse, in seconds: simulate, search, render, audit."),
     "simulate": ("simulate", "Run a fleet over a site, tick by tick, and keep every decision in a ledger."),
     "verify": ("verify", "Check a run's ledger and make all its decisions again; exit 1 unless they are the same."),
     "replay": ("replay", "Summarise a run from its ledger alone; draw its paths and zones."),
     "explain": ("explain", "Say why an agent got its zone at a tick, and what would have to change."),
     "diff": ("diff", "Find the first event, agent and field in which two runs differ."),
     "import": ("import_", "Turn a MovingAI map or scenario into a SITE.toml."),
-    "info": ("info", "Say what a run, a site, a map or a scenario file holds."),
+    "index": ("index", "Make an index of vectors, say what it holds, add rows and remove them."),
+    "search": ("search", "Find the nearest rows of an index for each query."),
+    "render": ("render", "Draw a Gaussian-splat scene as seen by a camera, into a PNG."),
+    "convert": ("convert", "Read a splat scene and write it in another format."),
+    "info": ("info", "Say what a run, a site, a map, an index or a scene holds."),
     "doctor": ("doctor", "Check this installation: build, files, kernels, dependencies, disk."),
     "completion": ("completion", "Print the completion script of a shell."),
 }
@@ -103,6 +108,24 @@ class Command(click.Command):
 
             require_one_build()
         return super().invoke(ctx)
+
+
+class CommandGroup(click.Group):
+    """A command of several words, such as `index build`; each of its commands is a `Command`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise click.UsageError(
+                f"there is no command '{self.name} {args[0]}'; expected one of {', '.join(self.commands)}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args:
+            raise click.UsageError(f"expected one of {', '.join(self.commands)} after '{self.name}'", ctx)
+        return super().parse_args(ctx, args)
 
 
 def _use_threads(count: int) -> None:

@@ -177,6 +177,22 @@ def _effect_differences(
         yield from _input_differences(states[0], states[1], _ids(left), _ids(right))
     elif event.kind == stl.FRAME:
         yield from _frame_differences(event.effect, other.effect, (rank, 0, event.tick), _ids(left), _ids(right))
+    else:
+        yield from _map_differences(event.effect, other.effect)
+
+
+def _map_differences(effect: bytes, other: bytes) -> Iterator[Parted]:
+    """Events of other kinds: key by key, where both are maps of canonical msgpack."""
+    from storage import StorageError, canonical
+
+    try:
+        ours, theirs = canonical.unpack(effect), canonical.unpack(other)
+    except StorageError:
+        return
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in sorted({*ours, *theirs}):
+            if ours.get(key) != theirs.get(key):
+                yield key, ours.get(key), theirs.get(key), None
 
 
 def _ids(reader: "RunReader") -> OutsideIds:

@@ -1,5 +1,6 @@
 """`droveway info FILE`."""
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -16,12 +17,20 @@ SHOWN_MAX: Final = 12
 @declare("info")
 @click.argument("file", metavar="FILE", type=PATH)
 def command(out: Output, file: Path) -> int:
-    """Say what a run, a SITE.toml, a .map or a .scen file holds. Reads only, proves nothing."""
+    """Say what a run, a SITE.toml, a .map, a .scen, an index or a splat scene holds. Reads only.
+
+    Of a run nothing is proven: that is `droveway verify`. Of an index every byte is checked. Of a scene it prints the
+    camera that shows it, as JSON that `render --camera` takes.
+    """
     from droveway.file_info import describe
 
     record = describe(out, file)
-    out.result(record, table([(key.replace("_", " "), _shown(value)) for key, value in record.items()]))
+    out.result(record, table([(key.replace("_", " "), _value(key, value)) for key, value in record.items()]))
     return exits.YES
+
+
+def _value(key: str, value: object) -> str:
+    return json.dumps(value) if key == "camera" else _shown(value)
 
 
 def _shown(value: object) -> str:

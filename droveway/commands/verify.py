@@ -103,6 +103,7 @@ def tell(out: Output, run: Path, report: Any) -> None:
         "divergences": report.divergences,
         "frames_diverged": report.frames_diverged,
         "problems": report.problem_count,
+        "other_events": report.other_events,
     }
     out.result(record, answer(report))
 
@@ -128,6 +129,9 @@ def answer(report: Any) -> str:
         done += f", {report.planned} made again"
     if report.resimulated:
         done += f", {report.resimulated} with all their inputs"
+    if report.other_events:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.other_events.items()))
+        done += f"; of other kinds the bytes only: {kinds}"
     if report.ok:
         return f"verified: {done}\nroot  {root}"
     wrong = []

@@ -1,0 +1,69 @@
+"""Indexes on the disk: told apart by their first bytes, loaded whole and checked, described as one record."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from droveway.exits import InputProblem, quoted, reading
+
+if TYPE_CHECKING:
+    from vector import IdMapIndex, TurboIndex
+
+MAGICS: Final = {b"JVI\0": "jvi", b"JVIM": "jvim"}
+ENDINGS: Final = (".jvim", ".jvi")
+
+
+def index_kind(path: Path) -> str | None:
+    """ "jvi" or "jvim" by the first bytes of a file, None where they are others. Raises InputProblem."""
+    from coord.regular_file import open_regular
+
+    with reading(path), open_regular(path) as stream:
+        return MAGICS.get(stream.read(4))
+
+
+def load_index(path: Path, *, with_ids: bool = False, otherwise: str = "") -> "TurboIndex | IdMapIndex":
+    """The index of a file; every byte of it is checked. `otherwise` is the hint for a file that is no index.
+
+    Raises InputProblem, and what vector raises for a damaged file.
+    """
+    kind = index_kind(path)
+    if kind is None:
+        raise InputProblem(path, f"expected an index (.jvim or .jvi), got {_what(path)}", otherwise or _hint(path))
+    if with_ids and kind != "jvim":
+        raise InputProblem(path, "expected an index with ids (.jvim), got one without (.jvi)", "index build -o X.jvim")
+    from vector import IdMapIndex, TurboIndex
+
+    with reading(path):
+        return (IdMapIndex if kind == "jvim" else TurboIndex).load(path)
+
+
+def _what(path: Path) -> str:
+    with reading(path), path.open("rb") as stream:
+        start = stream.read(6)
+    if not start:
+        return "an empty file"
+    if start == b"\x93NUMPY":
+        return "a .npy file"
+    if start.startswith(b"ply"):
+        return "a scene (.ply)"
+    return f"a file that starts with {start[:4].hex(' ')}"
+
+
+def _hint(path: Path) -> str:
+    if path.suffix.lower() == ".npy":
+        return f"droveway index build {quoted(path)} -o X.jvim makes an index of vectors"
+    return ""
+
+
+def index_record(path: Path, index: Any) -> dict[str, object]:
+    """What an index holds, as plain values."""
+    return {
+        "kind": index_kind(path),
+        "path": path,
+        "rows": len(index),
+        "dim": index.dim,
+        "bits": index.bits,
+        "metric": index.metric,
+        "seed": index.seed,
+        "bytes": path.stat().st_size,
+        "cid": index.cid,
+    }

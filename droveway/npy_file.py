@@ -1,0 +1,209 @@
+"""Arrays from .npy files: the header is checked before anything is allocated, rows come block by block, never a pickle.
+
+What does not fit is told with the one line of numpy that mends it.
+"""
+
+import shlex
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from droveway.exits import InputProblem, reading
+
+BLOCK_BYTES: Final = 1 << 20
+LARGEST: Final = 1e16  # of a coordinate: what an index takes
+HEADERS: Final = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a file must hold: an element type, and the shape as words and number of dimensions."""
+
+    dtype: np.dtype[Any]
+    shape: str
+    dimensions: int
+    what: str
+
+
+VECTORS: Final = Wanted(np.dtype("<f4"), "n, d", 2, "vectors")
+IDS: Final = Wanted(np.dtype("<u8"), "n", 1, "ids")
+
+
+class NpyFile:
+    """An open .npy file of one element type: `shape`, then `blocks()` or `read()`. A context manager.
+
+    Raises InputProblem, with a mend where there is one, for another type, byte order, layout or number of dimensions,
+    for a file shorter or longer than its header says, and for what is no .npy file or no regular file.
+    """
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        from coord.regular_file import open_regular
+
+        self.path = path
+        self.wanted = wanted
+        with reading(path):
+            self._stream: BinaryIO = open_regular(path)
+        try:
+            with reading(path):
+                self.shape = self._checked_shape()
+                self._start = self._stream.tell()
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stream.close()
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def read(self) -> NDArray[Any]:
+        """The whole array. Raises InputProblem as `blocks` does."""
+        out = np.empty(self.shape, self.wanted.dtype)
+        for start, block in self.blocks():
+            out[start : start + len(block)] = block
+        return out
+
+    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[int, NDArray[Any]]]:
+        """(first row, rows) in order, about 1 MiB each. Raises InputProblem for a vector that no index takes."""
+        width = 1
+        for side in self.shape[1:]:
+            width *= side
+        itemsize = self.wanted.dtype.itemsize
+        rows = max(1, block_bytes // max(1, itemsize * width))
+        self._stream.seek(self._start)
+        for start in range(0, len(self), rows):
+            count = min(rows, len(self) - start)
+            with reading(self.path):
+                block = np.fromfile(self._stream, self.wanted.dtype, count * width)
+            if len(block) != count * width:  # cut while it was read
+                raise InputProblem(self.path, f"expected {count * width} more numbers, got {len(block)}")
+            block = block.reshape(count, *self.shape[1:])
+            if self.wanted is VECTORS:
+                self._check_values(start, block)
+            yield start, block
+
+    def _check_values(self, start: int, block: NDArray[Any]) -> None:
+        good = np.abs(block) < LARGEST  # a NaN is not
+        if not good.all():
+            row, column = (int(at[0]) for at in np.nonzero(~good))
+            value = float(block[row, column])
+            raise InputProblem(
+                self.path, f"row {start + row}, column {column}: expected a number below 1e16, got {value:g}"
+            )
+
+    def _checked_shape(self) -> tuple[int, ...]:
+        shape, fortran, dtype = self._header()
+        wanted = self.wanted
+        expected = f"{wanted.dtype.name}[{wanted.shape}]"
+        got = f"{dtype.name}[{', '.join(map(str, shape))}]"
+        if dtype != wanted.dtype:
+            order = " with the other byte order" if dtype == wanted.dtype.newbyteorder(">") else ""
+            self._refuse(expected, got + order, _conversion(dtype, wanted))
+        if len(shape) != wanted.dimensions:
+            mend = {1: "x.reshape(1, -1)", 3: "x.reshape(-1, x.shape[-1])"} if wanted.dimensions == 2 else {}
+            self._refuse(expected, got, mend.get(len(shape), "x.ravel()" if wanted.dimensions == 1 else ""))
+        if fortran and wanted.dimensions > 1 and 1 not in shape:
+            self._refuse(f"{expected} row by row", f"{got} column by column", "np.ascontiguousarray(x)")
+        count = 1
+        for side in shape:
+            count *= side
+        expected_bytes = count * wanted.dtype.itemsize
+        present = self._stream.seek(0, 2) - self._data_start
+        self._stream.seek(self._data_start)
+        if present != expected_bytes:
+            raise InputProblem(self.path, f"expected {expected_bytes} bytes behind the header ({got}), got {present}")
+        return tuple(shape)
+
+    def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+        wanted = f"expected a .npy file of {self.wanted.dtype.name}[{self.wanted.shape}] {self.wanted.what}"
+        start = self._stream.read(6)
+        if start != b"\x93NUMPY":
+            raise InputProblem(self.path, f"{wanted}, got {_kind(start)}")
+        self._stream.seek(0)
+        try:
+            version = np.lib.format.read_magic(self._stream)
+            read = HEADERS.get(version)
+            if read is None:
+                raise InputProblem(self.path, f"expected .npy version 1.0 or 2.0, got {version[0]}.{version[1]}")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # numpy repairs headers of Python 2 and warns: refused here
+                shape, fortran, dtype = read(self._stream)
+        except (OSError, InputProblem):
+            raise
+        except Exception as error:  # numpy's parser lets errors of the tokenizer through
+            raise InputProblem(self.path, f"{wanted}, got a damaged header: {str(error)[:120]}") from error
+        self._data_start = self._stream.tell()
+        return shape, fortran, dtype
+
+    def _refuse(self, expected: str, got: str, mend: str) -> None:
+        hint = ""
+        if mend:
+            new = self.path.with_name(f"{self.path.stem}.mended.npy")
+            code = f"import numpy as np; x = np.load({str(self.path)!r}); np.save({str(new)!r}, {mend})"
+            hint = f"python -c {shlex.quote(code)}"
+        raise InputProblem(self.path, f"expected {expected}, got {got}", hint)
+
+
+def _conversion(dtype: np.dtype[Any], wanted: Wanted) -> str:
+    """The numpy expression that makes the wanted type of another, where that loses nothing by surprise."""
+    if dtype.kind not in "fiu" or (wanted is IDS and dtype.kind == "f"):
+        return ""
+    return f"x.astype(np.{wanted.dtype.name})"
+
+
+def _kind(start: bytes) -> str:
+    """What a file is that is no .npy file, by its first bytes."""
+    known = {
+        b"JVI\0": "an index (.jvi)",
+        b"JVIM": "an index (.jvim)",
+        b"ply\n": "a scene (.ply)",
+        b"ply\r": "a scene (.ply)",
+        b"PK\x03\x04": "an archive (.npz or .sog?)",
+        b"\x89PNG": "a picture (.png)",
+    }
+    if not start:
+        return "an empty file"
+    return known.get(start[:4], f"a file that starts with {start[:4].hex(' ')}")
+
+
+def read_vectors(path: Path, dim: int | None = None, *, of: Path | None = None) -> NDArray[np.float32]:
+    """float32[n, d] from a .npy file; with `dim`, d must be that of the index `of`."""
+    with NpyFile(path, VECTORS) as file:
+        check_dim(path, file.shape, dim, of)
+        return file.read()
+
+
+def check_dim(path: Path, shape: tuple[int, ...], dim: int | None, of: Path | None) -> None:
+    """Raise InputProblem unless rows of that shape have the dimension of the index."""
+    if dim is not None and shape[1] != dim:
+        raise InputProblem(
+            path,
+            f"expected float32[n, {dim}] as the rows of {of} have {dim} numbers, got float32[{shape[0]}, {shape[1]}]",
+        )
+
+
+def read_ids(path: Path) -> NDArray[np.uint64]:
+    """uint64[n] from a .npy file."""
+    with NpyFile(path, IDS) as file:
+        return file.read()
+
+
+def same_file(a: Path, b: Path) -> bool:
+    """Whether two names lead to one file that is there."""
+    try:
+        return a.samefile(b)
+    except OSError:
+        return False

@@ -1,0 +1,64 @@
+"""Output files that are there whole or not at all: written beside the target, synced, then renamed over it."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from droveway.exits import UsageProblem, quoted, writing
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A name beside `path`, with its ending, to write to; it becomes `path` at the end, and is gone after an error.
+
+    Raises UsageProblem where the folder is missing or can't be written, LimitProblem on a full disk.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_file(Path(folder, "a.txt")) as place:
+    ...         _ = place.write_text("all of it")
+    ...     print(Path(folder, "a.txt").read_text(), [file.name for file in Path(folder).iterdir()])
+    all of it ['a.txt']
+    """
+    require_place(path)
+    place = path.with_name(f".{os.getpid()}-{os.urandom(4).hex()}-{path.name}")
+    try:
+        with writing(path):
+            yield place
+            _sync(place)
+            place.replace(path)
+            _sync(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            place.unlink(missing_ok=True)
+
+
+def require_place(path: Path) -> None:
+    """Refuse an output whose folder is missing, or which is a folder itself: exit 2."""
+    if path.is_dir():
+        raise UsageProblem(path, "expected a file to write, got a folder")
+    if not path.parent.is_dir():
+        raise UsageProblem(path, f"expected the folder {path.parent} to exist", f"mkdir -p {quoted(path.parent)}")
+
+
+def require_ending(path: Path, *endings: str) -> None:
+    """Refuse an output whose name says that it is something else: exit 2."""
+    if not path.name.lower().endswith(endings):
+        wanted = " or ".join(endings)
+        raise UsageProblem(path, f"expected an output that ends in {wanted}, got '{path.suffix}'")
+
+
+def require_another(path: Path, source: Path) -> None:
+    """Refuse to write over the input: exit 2."""
+    with contextlib.suppress(OSError):
+        if path.samefile(source):
+            raise UsageProblem(path, "expected another file than the input", "choose another output with -o")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
