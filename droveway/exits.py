@@ -49,6 +49,7 @@ CODES: Final[dict[str, int]] = {
     "coord.errors.CoordError": INPUT,
     "tensor.errors.BudgetExceeded": LIMIT,
     "tensor.errors.TensorError": INPUT,
+    "vector.errors.IndexSaveError": USAGE,
     "vector.errors.VectorError": INPUT,
     "splat.errors.SplatError": INPUT,
     "builtins.MemoryError": LIMIT,

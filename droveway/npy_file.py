@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from droveway.exits import InputProblem, reading
 
 BLOCK_BYTES: Final = 1 << 20
+SIDE_MAX: Final = 2**40
 LARGEST: Final = 1e16  # of a coordinate: what an index takes
 HEADERS: Final = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -119,6 +120,8 @@ class NpyFile:
             self._refuse(f"{expected} row by row", f"{got} column by column", "np.ascontiguousarray(x)")
         count = 1
         for side in shape:
+            if not 0 <= side <= SIDE_MAX:
+                raise InputProblem(self.path, f"expected sides from 0 to 2^40, got {got}")
             count *= side
         expected_bytes = count * wanted.dtype.itemsize
         present = self._stream.seek(0, 2) - self._data_start

@@ -37,11 +37,24 @@ def default_camera(scene: Scene, width: int, height: int) -> Camera:
     >>> [round(v, 4) for v in default_camera(scene, 640, 360).position]
     [5.0, 5.0, 2.4266]
     """
-    center = tuple(_weighted_median(scene.means[:, i], scene.opacities) for i in range(3))
+    center = scene_center(scene)
     radius = _radius(scene.means, center) or 1.0
     distance = max(DISTANCE * radius / tangent_of_half(FOV_Y_DEG), NEAR + radius)
     x, y, z = center
     return Camera.look_at((x, y, z - distance), center, fov_y_deg=FOV_Y_DEG, width=width, height=height)
+
+
+@plain_mode()
+def scene_center(scene: Scene) -> tuple[float, float, float]:
+    """The opacity-weighted median of the means, axis by axis: what the default camera looks at.
+
+    >>> from splat.scene import Scene
+    >>> one = np.zeros((1, 3), np.float32)
+    >>> scene_center(Scene(one + 5, one, np.float32([[1, 0, 0, 0]]), np.float32([1]), one[None]))
+    (5.0, 5.0, 5.0)
+    """
+    x, y, z = (_weighted_median(scene.means[:, i], scene.opacities) for i in range(3))
+    return x, y, z
 
 
 def _weighted_median(values: NDArray[np.float32], opacities: NDArray[np.float32]) -> float:

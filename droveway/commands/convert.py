@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from droveway import exits
+from droveway.exits import writing
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -22,14 +23,14 @@ def command(out: Output, source: Path, target: Path, axes: str | None, repair: b
     is written as the logit that the format asks for. OUT is replaced when it is there.
     """
     from droveway.scene_files import load_scene
-    from droveway.whole_file import require_another, require_ending, require_place, whole_file
+    from droveway.whole_file import require_another, require_ending, require_place
 
     require_ending(target, ".ply")
     require_place(target)
     require_another(target, source)
     scene = load_scene(out, source, axes=axes, repair=repair)
-    with whole_file(target) as place:
-        scene.save(place)
+    with writing(target):
+        scene.save(target)
     record = {
         "source": source,
         "target": target,

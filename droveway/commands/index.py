@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from droveway import exits
-from droveway.exits import InputProblem, UsageProblem, reading
+from droveway.exits import InputProblem, UsageProblem, reading, writing
 from droveway.main import PATH, CommandGroup, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -47,7 +47,7 @@ def build(out: Output, source: Path, file: Path, ids: Path | None, bits: str, me
     at work, agents bound for it, and how long its zones have waited. Their ids are the ticks.
     """
     from droveway.index_files import index_record
-    from droveway.whole_file import require_another, require_ending, require_place, whole_file
+    from droveway.whole_file import require_another, require_ending, require_place
 
     require_ending(file, *ENDINGS)
     require_place(file)
@@ -61,8 +61,8 @@ def build(out: Output, source: Path, file: Path, ids: Path | None, bits: str, me
         index = _of_run(out, source, with_ids, int(bits), metric or "cosine", seed)
     else:
         index = _of_vectors(out, source, with_ids, ids, int(bits), metric or "ip", seed)
-    with whole_file(file) as place:
-        index.save(place)
+    with writing(file):
+        index.save(file)
     record = index_record(file, index)
     out.result(record, _described(record))
     return exits.YES
@@ -88,7 +88,6 @@ def add(out: Output, file: Path, vectors: Path, ids: Path | None, upsert: bool) 
     """Add rows to an index: all of them, or none where an id is there already."""
     from droveway.index_files import index_kind, index_record, load_index
     from droveway.npy_file import VECTORS, NpyFile, check_dim, read_ids
-    from droveway.whole_file import whole_file
 
     index: Any = load_index(file)
     with_ids = index_kind(file) == "jvim"
@@ -107,8 +106,8 @@ def add(out: Output, file: Path, vectors: Path, ids: Path | None, upsert: bool) 
             _require_as_many(ids, len(numbers), vectors, len(rows))
             with reading(ids):
                 (index.upsert if upsert else index.add)(rows.read(), numbers)
-    with whole_file(file) as place:
-        index.save(place)
+    with writing(file):
+        index.save(file)
     record = {**index_record(file, index), "added": len(index) - before}
     out.result(record, _described(record))
     return exits.YES
@@ -121,15 +120,14 @@ def remove(out: Output, file: Path, ids: Path) -> int:
     """Remove the rows with these ids, uint64[n] in a .npy file: all of them, or none where an id is unknown."""
     from droveway.index_files import index_record, load_index
     from droveway.npy_file import read_ids
-    from droveway.whole_file import whole_file
 
     index: Any = load_index(file, with_ids=True)
     before = len(index)
     numbers = read_ids(ids)
     with reading(ids):
         index.remove(numbers)
-    with whole_file(file) as place:
-        index.save(place)
+    with writing(file):
+        index.save(file)
     record = {**index_record(file, index), "removed": before - len(index)}
     out.result(record, _described(record))
     return exits.YES

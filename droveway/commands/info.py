@@ -34,7 +34,7 @@ def _value(key: str, value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    if value is None:
+    if value is None or value in ([], {}):
         return "none"
     if isinstance(value, bytes):
         return value.hex()

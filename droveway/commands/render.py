@@ -21,7 +21,7 @@ POINT_HINT: Final = "three numbers with commas and no spaces, such as 1.5,0,-4"
 Numbers = tuple[float, ...]
 
 
-class Point(click.ParamType):
+class Point(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """Three finite numbers, X,Y,Z."""
 
     name = "X,Y,Z"
@@ -35,7 +35,7 @@ class Point(click.ParamType):
         return numbers
 
 
-class Colour(click.ParamType):
+class Colour(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """R,G,B of 0 to 1, or #rrggbb."""
 
     name = "R,G,B"
@@ -157,9 +157,8 @@ def placed_camera(
     fov: float | None,
 ) -> "Camera":
     """The camera of the options: the default one of the scene where there is neither an eye nor a target."""
-    from splat.default_camera import scene_center
-
     from splat import Camera, SplatError
+    from splat.default_camera import scene_center
 
     if fov is not None and not 0 < fov < 180:
         raise UsageProblem(None, f"--fov: expected an angle above 0 and below 180 degrees, got {fov:g}")
