@@ -14,7 +14,7 @@ import pytest
 
 import droveway
 from droveway import exits
-from droveway.main import COMMANDS, Command, run
+from droveway.main import COMMANDS, Command, CommandGroup, run
 from droveway.output import Output, json_line, plain
 
 ROOT = Path(__file__).parents[2]
@@ -55,10 +55,12 @@ def test_help_lists_every_command_and_each_has_the_common_options() -> None:
     for name, (module, line) in COMMANDS.items():
         assert re.search(rf"^  {name} ", listed, re.MULTILINE), name
         command = import_module(f"droveway.commands.{module}").command
-        assert isinstance(command, Command) and command.name == name
-        options = {option for parameter in command.params for option in parameter.opts}
-        assert {"--json", "--quiet", "--threads", "--debug"} <= options, name
-        assert line.endswith(".") and command.help, name
+        assert command.name == name and line.endswith(".") and command.help, name
+        several = isinstance(command, CommandGroup)
+        for one in command.commands.values() if several else [command]:
+            assert isinstance(one, Command) and one.help
+            options = {option for parameter in one.params for option in parameter.opts}
+            assert {"--json", "--quiet", "--threads", "--debug"} <= options, (name, one.name)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

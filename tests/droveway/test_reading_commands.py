@@ -45,6 +45,7 @@ def test_verify_answers_in_json(ask: Ask, yard_run: Path) -> None:
         "divergences",
         "frames_diverged",
         "problems",
+        "other_events",
     ]
     assert record["ok"] is True and record["problems"] == 0 and record["name"] == "yard"
 
