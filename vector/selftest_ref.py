@@ -7,8 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tensor.selftest_ref import awkward, fnv1a, splitmix64
-from vector import depth_order_ref
+from tensor.selftest_ref import awkward, fnv1a, splitmix64, values
+from vector import depth_order_ref, exact_ref
+
+# n, queries, d, k
+_SEARCHES = (
+    *((1, 1, 1, 1), (5, 2, 16, 5), (70, 5, 17, 9), (70, 6, 64, 70)),
+    *((2113, 7, 3, 40), (67, 35, 65, 3), (6, 3, 4097, 2), (9, 17, 4160, 4)),
+)
 
 
 def digests() -> dict[str, str]:
@@ -17,7 +23,11 @@ def digests() -> dict[str, str]:
     >>> "vector.depth_order" in digests()
     True
     """
-    return {"vector.depth_order": fnv1a(_depth_orders())}
+    return {
+        "vector.depth_order": fnv1a(_depth_orders()),
+        "vector.pair_sums": fnv1a(_pair_sums()),
+        "vector.exact_search": fnv1a(_exact_searches()),
+    }
 
 
 def _depth_orders() -> Iterator[NDArray[np.generic]]:
@@ -29,3 +39,25 @@ def _depth_orders() -> Iterator[NDArray[np.generic]]:
         yield depth_order_ref.depth_order(z)
         if n:
             yield np.array([0], np.uint64)
+
+
+def _vectors(n: int, queries: int, d: int) -> NDArray[np.float32]:
+    x = values(0x6578616374 + n, (n + queries) * d, np.dtype(np.float32)).reshape(-1, d)
+    if n > 4:  # two equal rows, a row of zeros
+        x[3], x[4] = x[1], 0
+    return x
+
+
+def _pair_sums() -> Iterator[NDArray[np.generic]]:
+    for n, queries, d, _ in _SEARCHES:
+        x = _vectors(n, queries, d)
+        yield exact_ref.pair_sums(x, x, squares=False)
+        yield exact_ref.pair_sums(x[:n, ::-1], x[n : n + 1], squares=True)
+
+
+def _exact_searches() -> Iterator[NDArray[np.generic]]:
+    for n, queries, d, k in _SEARCHES:
+        x = _vectors(n, queries, d)
+        norms = exact_ref.pair_sums(x, x, squares=False)  # any positive numbers serve as norms
+        for metric in range(3):
+            yield from exact_ref.exact_search(x[:n], x[n:], k, metric, norms[:n], norms[n:])
