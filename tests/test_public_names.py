@@ -16,7 +16,7 @@ PROMISED = {
     "tensor.elementary": "cos erf exp log pow sin sqrt tanh",
     "tensor.reduction": "dot sum",
     "tensor.product": "matmul",
-    "vector": "VectorError build_info depth_order",
+    "vector": "VectorError build_info cosine depth_order dot exact_search l2 norm_f32 normalize_f32 recall_at_k",
     "splat": "Camera Scene SplatError build_info",
     "storage": "Event Ledger build_info verify_ledger",
     "storage.canonical": "pack unpack",

@@ -12,24 +12,59 @@ from tensor._source_folder import load_kernels
 
 if TYPE_CHECKING:
     from vector.depth_order import depth_order
-    from vector.errors import VectorError, VectorTypeError, VectorValueError
+    from vector.errors import (
+        CidMismatch,
+        IndexFileError,
+        IndexSaveError,
+        UnsupportedIndex,
+        VectorError,
+        VectorTypeError,
+        VectorValueError,
+    )
+    from vector.exact import exact_search
+    from vector.metrics import cosine, dot, l2, norm_f32, normalize_f32
+    from vector.recall import recall_at_k, recall_at_k_milli
 
 _kernels = load_kernels("vector")
 
 # Public name → module that defines it.
 _HOMES = {
+    "CidMismatch": "errors",
+    "IndexFileError": "errors",
+    "IndexSaveError": "errors",
+    "UnsupportedIndex": "errors",
     "VectorError": "errors",
     "VectorTypeError": "errors",
     "VectorValueError": "errors",
+    "cosine": "metrics",
     "depth_order": "depth_order",
+    "dot": "metrics",
+    "exact_search": "exact",
+    "l2": "metrics",
+    "norm_f32": "metrics",
+    "normalize_f32": "metrics",
+    "recall_at_k": "recall",
+    "recall_at_k_milli": "recall",
 }
 
 __all__ = [
+    "CidMismatch",
+    "IndexFileError",
+    "IndexSaveError",
+    "UnsupportedIndex",
     "VectorError",
     "VectorTypeError",
     "VectorValueError",
     "build_info",
+    "cosine",
     "depth_order",
+    "dot",
+    "exact_search",
+    "l2",
+    "norm_f32",
+    "normalize_f32",
+    "recall_at_k",
+    "recall_at_k_milli",
 ]
 
 

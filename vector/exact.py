@@ -1,4 +1,4 @@
-"""Exact search: every row is compared with every query, in float64. The truth that compressed indexes are measured by."""
+"""Exact search, every row with every query in float64: the truth that compressed indexes are measured by."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def exact_search(x: object, q: object, k: int, metric: str = "ip") -> tuple[F32,
 
     x: float32[n, d], q: float32[nq, d], any strides; 1 ≤ d ≤ 16384, coordinates finite and below 1e16 in magnitude.
     metric: "ip" Σ x·q, "cosine" (0 where a vector is zero), "l2" −Σ (x − q)². The best come first; equal float64 keys,
-    of which the scores are the roundings, in the order of the rows. The answer for a pair depends on that pair alone: not on the
-    batch, the threads or the machine. Working memory: 64 MiB at most while k and d are moderate; no copy of x.
+    of which the scores are the roundings, in the order of the rows. A key depends on its row and query alone: not on
+    the batch, the threads or the machine. No copy of x is made; working memory is about 64 MiB, more for a large k·n.
     Raises VectorTypeError, VectorValueError (naming row and column of a bad number), BudgetExceeded.
 
     >>> x = np.float32([[1, 0], [0, 1], [2, 0]])
@@ -60,7 +60,7 @@ def require_finite(x: F32, function: str, name: str) -> None:
         if not (piece.size == 0 or (piece.max() < MAGNITUDE_MAX and piece.min() > -MAGNITUDE_MAX)):
             row, column = (int(i[0]) for i in np.nonzero(~(np.abs(piece) < MAGNITUDE_MAX)))
             raise VectorValueError(
-                f"{function}: {name} must be finite and below 1e16 in magnitude, got {piece[row, column]} "
+                f"{function}: {name} must be finite and below 1e16 in magnitude, got {piece[row, column]!s} "
                 f"in row {start + row}, column {column}"
             )
 

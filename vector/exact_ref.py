@@ -1,12 +1,10 @@
-"""Twin of vector/kernels/exact.cpp: the definition of metrics and exact search, in numpy operations that IEEE 754 fixes.
+"""Twin of vector/kernels/exact.cpp: metrics and exact search, defined in numpy operations that IEEE 754 fixes.
 
 Sums have the order of tensor/reduction_ref.py. A product of two float32 is exact in float64, so that fusing it into the
 sum changes nothing; the square of a difference is not, and needs the exact fma.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +39,7 @@ def pair_sums(x: F32, y: F32, squares: bool) -> F64:  # [n, d], [n, d] or [1, d]
 
 
 def keys(x: F32, q: F32, metric: int, x_norm: F64, q_norm: np.float64) -> F64:  # [n, d], [d], [n]
-    """float64[n]: what rows are ordered by for one query. metric: 0 inner product, 1 cosine, 2 minus squared distance."""
+    """float64[n]: what orders the rows for one query. metric: 0 inner product, 1 cosine, 2 minus squared distance."""
     sums = pair_sums(x, q[None], squares=metric == 2)
     if metric == 0:
         return sums + 0.0
@@ -81,5 +79,6 @@ def _tree(blocks: list[F64], n: int) -> F64:
     return _tree(blocks[:half], n) + _tree(blocks[half:], n)
 
 
-def _canonical(x: F64) -> Any:
-    return np.where(np.isnan(x), np.nan, x)
+def _canonical(x: F64) -> F64:
+    values: F64 = np.where(np.isnan(x), np.nan, x)
+    return values

@@ -1,12 +1,10 @@
 """Dot products, norms, distances and cosines of float32 vectors, summed in float64 in the fixed order of tensor.
 
-A result depends on its own two vectors only: alone or in a batch, contiguous or strided, the bits are the same. The order is that of
-`tensor/reduction.py`; the readable twin is `vector/exact_ref.py`.
+A result depends on its own two vectors only: alone or in a batch, contiguous or strided, the bits are the same. The
+order is that of `tensor/reduction.py`; the readable twin is `vector/exact_ref.py`.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,8 +125,11 @@ def _pair(x: object, y: object, function: str) -> tuple[F32, F32, bool]:
             f"{function}: x must be float32[d] or [n, d], and y of the same shape or [d], "
             f"got x = {arrays.describe(a)} and y = {arrays.describe(b)}"
         )
-    return a.reshape(-1, a.shape[-1]) if a.ndim == 2 else a[None], b if b.ndim == 2 else b[None], a.ndim == 2
+    return a if a.ndim == 2 else a[None], b if b.ndim == 2 else b[None], a.ndim == 2
 
 
-def _shaped(values: F64, rows: bool) -> Any:
-    return values if rows else values[0]
+def _shaped(values: F64, rows: bool) -> np.float64 | F64:
+    if rows:
+        return values
+    value: np.float64 = values[0]
+    return value
