@@ -45,7 +45,8 @@ def test_the_kernel_has_the_bits_of_the_twin(n, nq, d, k, metric):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_answer_depends_neither_on_the_batch_nor_on_threads_nor_on_strides(metric, threads):
-    x, q = vectors(5000, 37), vectors(133, 37, seed=1)
+    n = 200 if metrics.REFERENCE else 5000
+    x, q = vectors(n, 37), vectors(133, 37, seed=1)
     scores, ids = exact_search(x, q, 9, metric)
     for number in (1, 2, 3, 7):
         threads(number)
@@ -56,7 +57,7 @@ def test_the_answer_depends_neither_on_the_batch_nor_on_threads_nor_on_strides(m
             part = exact_search(x, q[start : start + batch], 9, metric)
             assert part[0].tobytes() == scores[start : start + batch].tobytes()
             assert part[1].tobytes() == ids[start : start + batch].tobytes()
-    wide = np.zeros((37, 3, 5000), np.float32)
+    wide = np.zeros((37, 3, n), np.float32)
     wide[::-1, 1] = x.T
     strided = wide[::-1, 1].T
     for some in (q, q[:2], np.repeat(q, 2, axis=1)[:, ::2]):
@@ -199,6 +200,7 @@ def test_a_bad_number_is_named_by_row_and_column(value):
         exact_search(vectors(3, 6), x, 1)
 
 
+@pytest.mark.skipif(metrics.REFERENCE, reason="what twins allocate isn't counted")
 def test_what_a_search_takes_counts_in_the_budget():
     x, q = vectors(3000, 16), vectors(64, 16)
     with budget(max_bytes=50_000), pytest.raises(BudgetExceeded, match="exact_search workspace"):
