@@ -13,6 +13,7 @@ from splat.projection_ref import View
 from tensor import memory
 
 _BLOCK = 4096  # splats a block of work, at least
+_BLOCKS_MAX = 16
 _COUNTS_MAX = 2**20  # counts of all blocks together
 
 
@@ -30,7 +31,7 @@ def bin_tiles(order: NDArray[np.uint32], projected: Projected, view: View) -> Ti
     if REFERENCE:
         return TileLists(*tiles_ref.bin_tiles(order, *arguments))
     tiles = (((view.width - 1) >> view.tile_log2) + 1) * (((view.height - 1) >> view.tile_log2) + 1)
-    blocks = max(1, min(-(-len(order) // _BLOCK), _COUNTS_MAX // tiles))
+    blocks = max(1, min(-(-len(order) // _BLOCK), _BLOCKS_MAX, _COUNTS_MAX // tiles))
     start = memory.allocate((tiles + 1,), np.uint32, "render tiles")
     items = memory.allocate((projected.tally.pairs,), np.uint32, "render pairs")
     table = memory.allocate((blocks, tiles), np.uint32, "render counts")

@@ -5,24 +5,56 @@
 namespace DW_ISA {
 namespace {
 
+constexpr uint32_t kTall = 16;
+constexpr size_t kAhead = 16;  // splats between a box's prefetch and its use
+
 struct Work {
   const Binning* binning;
   uint32_t *table, *items;
+};
+
+// Pairs of a few splats, laid out before they are counted or put in place: laying out has no branch for the usual
+// splat, which is at most four tiles wide and two tall.
+struct Pairs {
+  static constexpr size_t kMax = 512;
+  uint32_t tile[kMax + 8], slot[kMax + 8];  // a row writes four words and keeps as many as it is wide
 };
 
 // Calls put(tile, slot) for each tile that the boxes of block `b` touch, splats in order.
 template <class Put>
 inline __attribute__((always_inline)) void each_pair(const Binning& n, size_t b, Put put) {
   const size_t first = n.m * b / n.blocks, last = n.m * (b + 1) / n.blocks;
-  const uint32_t t = n.tile_log2;
+  const uint32_t t = n.tile_log2, across = n.tiles_x;
+  Pairs pairs;
+  size_t laid = 0;
+  auto flush = [&] {
+    for (size_t i = 0; i < laid; ++i) put(size_t(pairs.tile[i]), pairs.slot[i]);
+    laid = 0;
+  };
   for (size_t i = first; i < last; ++i) {
+    if (i + kAhead < last) __builtin_prefetch(n.box + 2 * size_t(n.slot[n.order[i + kAhead]]));
     const uint32_t slot = n.slot[n.order[i]];
     const uint32_t x = n.box[2 * size_t(slot)], y = n.box[2 * size_t(slot) + 1];
-    const uint32_t x0 = (x & 0xFFFFu) >> t, x1 = ((x >> 16) - 1u) >> t;
-    const uint32_t y0 = (y & 0xFFFFu) >> t, y1 = ((y >> 16) - 1u) >> t;
-    for (uint32_t ty = y0; ty <= y1; ++ty)
-      for (uint32_t tx = x0; tx <= x1; ++tx) put(size_t(ty) * n.tiles_x + tx, slot);
+    const uint32_t x0 = (x & 0xFFFFu) >> t, wide = (((x >> 16) - 1u) >> t) - x0 + 1;
+    const uint32_t y0 = (y & 0xFFFFu) >> t, tall = (((y >> 16) - 1u) >> t) - y0 + 1;
+    const uint32_t tile = y0 * across + x0;
+    if (wide <= 4 && tall <= kTall) {
+      if (laid + 4 * kTall > Pairs::kMax) flush();
+      auto row = [&](size_t at, uint32_t from) {
+        for (uint32_t k = 0; k < 4; ++k) pairs.tile[at + k] = from + k;
+        for (uint32_t k = 0; k < 4; ++k) pairs.slot[at + k] = slot;
+      };
+      row(laid, tile);
+      row(laid + wide, tile + across);
+      for (uint32_t ty = 2; ty < tall; ++ty) row(laid + ty * wide, tile + ty * across);
+      laid += wide * tall;
+      continue;
+    }
+    flush();
+    for (uint32_t ty = 0; ty < tall; ++ty)
+      for (uint32_t tx = 0; tx < wide; ++tx) put(size_t(tile + ty * across + tx), slot);
   }
+  flush();
 }
 
 void count_block(void* context, size_t b) {
@@ -42,21 +74,23 @@ void scatter_block(void* context, size_t b) {
 
 }  // namespace
 
-void bin(const Binning& binning, uint32_t* table, uint32_t* start, uint32_t* items) {
+bool bin(const Binning& binning, uint32_t* table, uint32_t* start, uint32_t* items, uint64_t pairs) {
   Work work{&binning, table, items};
   dw_parallel(binning.blocks, count_block, &work);
   const size_t tiles = size_t(binning.tiles_x) * binning.tiles_y;
-  uint32_t sum = 0;
+  uint64_t sum = 0;
   for (size_t tile = 0; tile < tiles; ++tile) {
-    start[tile] = sum;
+    start[tile] = uint32_t(sum);
     for (size_t b = 0; b < binning.blocks; ++b) {
       const uint32_t count = table[b * tiles + tile];
-      table[b * tiles + tile] = sum;
+      table[b * tiles + tile] = uint32_t(sum);
       sum += count;
     }
   }
-  start[tiles] = sum;
+  start[tiles] = uint32_t(sum);
+  if (sum != pairs) return false;
   dw_parallel(binning.blocks, scatter_block, &work);
+  return true;
 }
 
 }  // namespace DW_ISA

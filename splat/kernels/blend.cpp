@@ -4,6 +4,7 @@
 // tried on all 16 blocks of a region at once, and each block gets a list of those that may reach one of its pixels.
 // Nothing of that is visible in the picture: a splat left out has no pixel at or above alpha_min in that block.
 #include "bounds.hpp"
+#include "compress.hpp"
 #include "droveway/fpenv.hpp"
 #include "droveway/lanes.hpp"
 #include "droveway/parallel.hpp"
@@ -16,8 +17,11 @@ namespace {
 using F = F32x16;
 constexpr uint32_t kSide = 16, kBlocks = 16;  // pixels along a region, blocks in it
 constexpr size_t kChunk = 128;                // splats tried before their lists are blended: 8 KB of records
+constexpr size_t kAhead = 24;                 // splats between a record's prefetch and its use
 constexpr size_t kCheck = 8;                  // splats between two looks whether a block is done
 enum Field { kMeanX, kMeanY, kA, kB, kC, kLog, kRed, kGreen, kBlue, kDepth, kLimit, kSlope, kBoxX, kBoxY };
+
+constexpr uint32_t kCounting[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 struct Pixels {
   float running[kBlocks][kLanes];  // transmittance, also past the last splat that counted
@@ -30,8 +34,8 @@ struct State {
 };
 struct Lists {
   uint32_t count[kBlocks];
-  uint32_t item[kBlocks][kChunk];
-  uint32_t position[kBlocks][kChunk];
+  uint32_t item[kBlocks][kChunk + kLanes];  // compress writes past the end of what it adds
+  uint32_t position[kBlocks][kChunk + kLanes];
 };
 
 // Which of the 16 blocks whose first pixel centres are (x0, y0) the splat may reach.
@@ -55,6 +59,12 @@ DW_INLINE uint32_t reached(const float* r, const Blocks& blocks) {
   const F vertical = fma(v2, v2, u2 * u2);
   const F limit = F::set1(r[kLimit]);
   return 0xFFFFu & ~lane_bits(gt(horizontal, limit) & gt(vertical, limit));
+}
+
+// Whether a splat's box meets the region.
+DW_INLINE bool touches(const float* r, uint32_t left, uint32_t top) {
+  const uint32_t x = bits1(r[kBoxX]), y = bits1(r[kBoxY]);
+  return (x & 0xFFFFu) < left + kSide && (x >> 16) > left && (y & 0xFFFFu) < top + kSide && (y >> 16) > top;
 }
 
 struct Rules {
@@ -164,7 +174,32 @@ Lane centres(uint32_t x, uint32_t y, uint32_t step) {
   return lane;
 }
 
-template <bool kState>
+// Items first … end − 1 of a tile, each into the lists of the blocks that it may reach. Sixteen at a time: their sets
+// of blocks make a square of bits, and each block takes its column.
+template <bool kState, bool kWhole>
+DW_INLINE void list_chunk(const Picture& picture, const uint32_t* items, size_t first, size_t end, size_t count,
+                          uint32_t left, uint32_t top, const Blocks& blocks, uint32_t open, Lists& lists) {
+  for (uint32_t b = 0; b < kBlocks; ++b) lists.count[b] = 0;
+  uint32_t reach[kLanes];
+  for (size_t i = first; i < end; i += kLanes) {
+    const size_t lanes = end - i < size_t(kLanes) ? end - i : size_t(kLanes);
+    for (size_t l = 0; l < lanes; ++l) {
+      if (i + l + kAhead < count) __builtin_prefetch(picture.records + size_t(items[i + l + kAhead]) * kRecordFloats);
+      const float* r = picture.records + size_t(items[i + l]) * kRecordFloats;
+      reach[l] = kWhole || touches(r, left, top) ? open & reached(r, blocks) : 0u;
+    }
+    for (size_t l = lanes; l < size_t(kLanes); ++l) reach[l] = 0;
+    const U32x16 square = U32x16::load(reach), item = U32x16::load_partial(items + i, lanes, 0);
+    const U32x16 position = U32x16::load(kCounting) + U32x16::set1(uint32_t(i) + 1);
+    for (uint32_t b = 0; b < kBlocks; ++b) {
+      const M32x16 mine = ne(square & U32x16::set1(1u << b), U32x16::zero());
+      if constexpr (kState) compress(lists.position[b] + lists.count[b], position, mine);
+      lists.count[b] += compress(lists.item[b] + lists.count[b], item, mine);
+    }
+  }
+}
+
+template <bool kState, bool kWhole>
 void blend_region(const Picture& picture, uint32_t left, uint32_t top, const uint32_t* items, size_t count) {
   Pixels pixels;
   State state;
@@ -195,19 +230,7 @@ void blend_region(const Picture& picture, uint32_t left, uint32_t top, const uin
   uint32_t open = present;
   for (size_t first = 0; first < count && open != 0; first += kChunk) {
     const size_t end = first + kChunk < count ? first + kChunk : count;
-    for (uint32_t b = 0; b < kBlocks; ++b) lists.count[b] = 0;
-    for (size_t i = first; i < end; ++i) {
-      const float* r = picture.records + size_t(items[i]) * kRecordFloats;
-      if (i + 8 < count) __builtin_prefetch(picture.records + size_t(items[i + 8]) * kRecordFloats);
-      const uint32_t x = bits1(r[kBoxX]), y = bits1(r[kBoxY]);
-      if ((x & 0xFFFFu) >= left + kSide || (x >> 16) <= left || (y & 0xFFFFu) >= top + kSide || (y >> 16) <= top) continue;
-      for (uint32_t rest = open & reached(r, blocks); rest != 0; rest &= rest - 1) {
-        const int b = __builtin_ctz(rest);
-        const uint32_t at = lists.count[b]++;
-        lists.item[b][at] = items[i];
-        if constexpr (kState) lists.position[b][at] = uint32_t(i) + 1;
-      }
-    }
+    list_chunk<kState, kWhole>(picture, items, first, end, count, left, top, blocks, open, lists);
     for (uint32_t rest = open; rest != 0; rest &= rest - 1) {
       const uint32_t b = uint32_t(__builtin_ctz(rest));
       if (!blend_block<kState>(picture, rules, lists.item[b], lists.position[b], lists.count[b], block_x[b], block_y[b], b,
@@ -221,7 +244,8 @@ void blend_region(const Picture& picture, uint32_t left, uint32_t top, const uin
   }
 }
 
-template <bool kState>
+// kWhole: a tile is one region.
+template <bool kState, bool kWhole>
 void run_tile(void* context, size_t tile) {
   FpGuard guard;
   const Picture& picture = *static_cast<const Picture*>(context);
@@ -231,7 +255,7 @@ void run_tile(void* context, size_t tile) {
   const size_t count = picture.start[tile + 1] - picture.start[tile];
   for (uint32_t top = y; top < y + side && top < picture.height; top += kSide)
     for (uint32_t left = x; left < x + side && left < picture.width; left += kSide)
-      blend_region<kState>(picture, left, top, items, count);
+      blend_region<kState, kWhole>(picture, left, top, items, count);
 }
 
 }  // namespace
@@ -240,7 +264,10 @@ void blend(const Picture& picture) {
   Picture copy = picture;
   const size_t tiles = size_t(picture.tiles_x) * picture.tiles_y;
   const bool state = picture.transmittance != nullptr || picture.last != nullptr || picture.depth != nullptr;
-  dw_parallel(tiles, state ? run_tile<true> : run_tile<false>, &copy);
+  const bool whole = picture.tile_log2 == 4;
+  dw_block_fn run = whole ? run_tile<false, true> : run_tile<false, false>;
+  if (state) run = whole ? run_tile<true, true> : run_tile<true, false>;
+  dw_parallel(tiles, run, &copy);
 }
 
 }  // namespace DW_ISA

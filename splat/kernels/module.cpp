@@ -104,16 +104,18 @@ void bin(In<uint32_t> order, In<uint32_t> slot, In2<uint32_t> box, uint32_t widt
   require(table.shape(0) >= 1 && table.shape(1) == size_t(x) * y, "bin: table must be [blocks, tiles]");
   require(start.size() == table.shape(1) + 1, "bin: start must be [tiles + 1]");
   const droveway::Binning b{order.size(), order.data(), slot.data(), box.data(), tile_log2, x, y, table.shape(0)};
-  uint64_t pairs = 0;
-  for (size_t i = 0; i < b.m; ++i) {
-    require(b.order[i] < slot.size() && b.slot[b.order[i]] < box.shape(0), "bin: order and slot must be indices");
-    const uint32_t *r = b.box + 2 * size_t(b.slot[b.order[i]]), x0 = r[0] & 0xFFFFu, x1 = r[0] >> 16;
-    const uint32_t y0 = r[1] & 0xFFFFu, y1 = r[1] >> 16;
-    require(x0 < x1 && x1 <= width && y0 < y1 && y1 <= height, "bin: boxes must lie in the picture");
-    pairs += uint64_t(((x1 - 1) >> tile_log2) - (x0 >> tile_log2) + 1) * (((y1 - 1) >> tile_log2) - (y0 >> tile_log2) + 1);
+  const size_t n = box.shape(0);
+  bool good = true;
+  for (size_t i = 0; i < slot.size(); ++i) good &= b.slot[i] < n;
+  for (size_t i = 0; i < b.m; ++i) good &= b.order[i] < slot.size();
+  require(good, "bin: order and slot must be indices");
+  for (size_t i = 0; i < slot.size(); ++i) {
+    const uint32_t bx = b.box[2 * size_t(b.slot[i])], by = b.box[2 * size_t(b.slot[i]) + 1];
+    good &= (bx & 0xFFFFu) < (bx >> 16) && (bx >> 16) <= width && (by & 0xFFFFu) < (by >> 16) && (by >> 16) <= height;
   }
-  require(pairs == items.size() && pairs < 0xFFFFFFFFu, "bin: items must have one place for each pair of splat and tile");
-  call_kernel([&] { t.bin(b, table.data(), start.data(), items.data()); });
+  require(good, "bin: boxes must lie in the picture");
+  call_kernel([&] { good = t.bin(b, table.data(), start.data(), items.data(), items.size()); });
+  require(good, "bin: items must have one place for each pair of splat and tile");
 }
 
 template <class T>

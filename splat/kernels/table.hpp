@@ -63,8 +63,9 @@ struct SplatTable {
   // first; tallies: one a block of kProjectBlock splats
   Tally (*project)(const Splats& splats, const View& view, float* records, uint32_t* box, uint32_t* slot, float* z,
                    Tally* tallies);
-  // items[start[t] … start[t + 1] − 1] = the slots of tile t's splats, in order of depth; table [blocks, tiles] is room
-  void (*bin)(const Binning& binning, uint32_t* table, uint32_t* start, uint32_t* items);
+  // items[start[t] … start[t + 1] − 1] = the slots of tile t's splats, in order of depth; table [blocks, tiles] is room.
+  // False, and no item is written, where there are not as many pairs as said.
+  bool (*bin)(const Binning& binning, uint32_t* table, uint32_t* start, uint32_t* items, uint64_t pairs);
   void (*blend)(const Picture& picture);
 };
 
