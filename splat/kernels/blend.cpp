@@ -18,6 +18,7 @@ using F = F32x16;
 constexpr uint32_t kSide = 16, kBlocks = 16;  // pixels along a region, blocks in it
 constexpr size_t kChunk = 128;                // splats tried before their lists are blended: 8 KB of records
 constexpr size_t kAhead = 24;                 // splats between a record's prefetch and its use
+constexpr size_t kTilesPerBlock = 4;          // of work
 constexpr size_t kCheck = 8;                  // splats between two looks whether a block is done
 enum Field { kMeanX, kMeanY, kA, kB, kC, kLog, kRed, kGreen, kBlue, kDepth, kLimit, kSlope, kBoxX, kBoxY };
 
@@ -244,18 +245,45 @@ void blend_region(const Picture& picture, uint32_t left, uint32_t top, const uin
   }
 }
 
+// A tile without splats.
+void clear_tile(const Picture& picture, uint32_t left, uint32_t top, uint32_t side) {
+  const uint32_t right = left + side < picture.width ? left + side : picture.width;
+  const uint32_t bottom = top + side < picture.height ? top + side : picture.height;
+  uint32_t words[kLanes];
+  auto channel = [&](int ch) DW_LAMBDA { return to_byte(F::set1(picture.background[ch])); };
+  store(words, channel(0) | (channel(1) << 8) | (channel(2) << 16));
+  for (uint32_t y = top; y < bottom; ++y) {
+    const size_t row = size_t(y) * picture.width;
+    for (uint32_t x = left; x < right; x += kLanes)
+      memcpy(picture.rgba + 4 * (row + x), words, 4 * (right - x < uint32_t(kLanes) ? right - x : uint32_t(kLanes)));
+    for (uint32_t x = left; x < right; ++x) {
+      if (picture.transmittance != nullptr) picture.transmittance[row + x] = 1.0f;
+      if (picture.last != nullptr) picture.last[row + x] = 0;
+      if (picture.depth != nullptr) picture.depth[row + x] = __builtin_inff();
+    }
+  }
+}
+
 // kWhole: a tile is one region.
 template <bool kState, bool kWhole>
-void run_tile(void* context, size_t tile) {
-  FpGuard guard;
-  const Picture& picture = *static_cast<const Picture*>(context);
+void run_tile(const Picture& picture, size_t tile) {
   const uint32_t side = 1u << picture.tile_log2;
   const uint32_t x = uint32_t(tile % picture.tiles_x) * side, y = uint32_t(tile / picture.tiles_x) * side;
   const uint32_t* items = picture.items + picture.start[tile];
   const size_t count = picture.start[tile + 1] - picture.start[tile];
+  if (count == 0) return clear_tile(picture, x, y, side);
   for (uint32_t top = y; top < y + side && top < picture.height; top += kSide)
     for (uint32_t left = x; left < x + side && left < picture.width; left += kSide)
       blend_region<kState, kWhole>(picture, left, top, items, count);
+}
+
+template <bool kState, bool kWhole>
+void run_block(void* context, size_t block) {
+  FpGuard guard;
+  const Picture& picture = *static_cast<const Picture*>(context);
+  const size_t tiles = size_t(picture.tiles_x) * picture.tiles_y, first = block * kTilesPerBlock;
+  for (size_t tile = first; tile < first + kTilesPerBlock && tile < tiles; ++tile)
+    run_tile<kState, kWhole>(picture, tile);
 }
 
 }  // namespace
@@ -265,9 +293,9 @@ void blend(const Picture& picture) {
   const size_t tiles = size_t(picture.tiles_x) * picture.tiles_y;
   const bool state = picture.transmittance != nullptr || picture.last != nullptr || picture.depth != nullptr;
   const bool whole = picture.tile_log2 == 4;
-  dw_block_fn run = whole ? run_tile<false, true> : run_tile<false, false>;
-  if (state) run = whole ? run_tile<true, true> : run_tile<true, false>;
-  dw_parallel(tiles, run, &copy);
+  dw_block_fn run = whole ? run_block<false, true> : run_block<false, false>;
+  if (state) run = whole ? run_block<true, true> : run_block<true, false>;
+  dw_parallel((tiles + kTilesPerBlock - 1) / kTilesPerBlock, run, &copy);
 }
 
 }  // namespace DW_ISA
