@@ -23,7 +23,8 @@ def sigmoid(logits: NDArray[Any]) -> F32:
     [0.5, 0.8807970881462097, 0.0]
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        falling = elementary.exp(np.negative(logits, dtype=np.float64))
+        falling = np.negative(logits, dtype=np.float64)
+        elementary.exp(falling, out=falling)
         falling += 1.0
         return np.divide(1.0, falling, out=falling).astype(np.float32)
 

@@ -18,6 +18,7 @@ Mask = NDArray[np.bool_]
 
 BLOCK = 8192  # splats checked at a time: bounds the working memory, never a result
 SHOWN_MAX = 5
+REPAIR_HINT = "hint: --repair, in Python repair=True, drops what is not finite and takes identity for zero quaternions"
 LOG_SCALE_MAX = 20.0  # e^20 is 485 million units: writers of other formats clamp here
 
 
@@ -59,18 +60,15 @@ def checked(arrays: SplatArrays, path: Path, axes: str, *, repair: bool) -> tupl
     bad, zero, huge = _masks(arrays)
     faults, warnings = [], []
     if bad.any():
-        faults.append(f"{_counted(bad)} with values that are not finite")
-        warnings.append(f"dropped {_counted(bad)} with values that are not finite")
+        faults.append(_counted(bad, "with values that are not finite"))
+        warnings.append(f"dropped {faults[-1]}")
     if zero.any():
-        faults.append(f"{_counted(zero)} with a zero quaternion")
-        warnings.append(f"identity instead of a zero quaternion in {_counted(zero)}")
+        faults.append(_counted(zero, "with a zero quaternion"))
+        warnings.append(f"took identity for {faults[-1]}")
     if faults and not repair:
-        raise SplatValueError(
-            f"{path}: {'; '.join(faults)} "
-            "(hint: --repair, in Python repair=True, drops the former and takes identity for the latter)"
-        )
+        raise SplatValueError(f"{path}: {'; '.join(faults)} ({REPAIR_HINT})")
     if huge.any():
-        warnings.append(f"{_counted(huge)} with a scale above e^{LOG_SCALE_MAX:g}")
+        warnings.append(_counted(huge, f"with a scale above e^{LOG_SCALE_MAX:g}"))
     arrays.quats[zero] = (1.0, 0.0, 0.0, 0.0)
     if bad.any():
         arrays = _without(arrays, bad)
@@ -111,9 +109,10 @@ def _masks(arrays: SplatArrays) -> tuple[Mask, Mask, Mask]:
     return bad, zero, huge
 
 
-def _counted(mask: Mask) -> str:
+def _counted(mask: Mask, what: str) -> str:
     count = int(np.count_nonzero(mask))
-    return f"{count} splat{'' if count == 1 else 's'} ({'index' if count == 1 else 'indices'} {first_indices(mask)})"
+    one = count == 1
+    return f"{count} splat{'' if one else 's'} {what} ({'index' if one else 'indices'} {first_indices(mask)})"
 
 
 def _without(arrays: SplatArrays, bad: Mask) -> SplatArrays:

@@ -26,7 +26,7 @@ def read_splat_file(source: SourceFile) -> SplatArrays:
         arrays.means[part] = rows["mean"]
         scales = rows["scale"].astype(np.float64)
         scales[scales == 0] = SCALE_MIN
-        arrays.log_scales[part] = elementary.log(scales)
+        arrays.log_scales[part] = elementary.log(scales, out=scales)
         arrays.sh[part, 0] = (rows["rgba"][:, :3] / 255.0 - 0.5) / C0
         arrays.opacities[part] = rows["rgba"][:, 3] / 255.0
         arrays.quats[part] = (rows["quat"] - 128.0) / 128.0
