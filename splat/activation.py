@@ -26,7 +26,8 @@ def sigmoid(logits: NDArray[Any]) -> F32:
         falling = np.negative(logits, dtype=np.float64)
         elementary.exp(falling, out=falling)
         falling += 1.0
-        return np.divide(1.0, falling, out=falling).astype(np.float32)
+        opacities: F32 = np.divide(1.0, falling, out=falling).astype(np.float32)
+    return opacities
 
 
 def logit(opacities: NDArray[Any]) -> F32:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import tensor
-from splat import Scene
-from splat.synthetic import warehouse
+from splat import Camera, Scene
+from splat.synthetic import warehouse, warehouse_camera
 
 
 def racks(h: int = 10, w: int = 16) -> np.ndarray:
@@ -22,8 +22,12 @@ def scene_digest(scene: Scene) -> str:
 
 
 def digests() -> dict[str, str]:
-    """The digest of each scene."""
-    return {
-        f"warehouse, {n} splats, degree {degree}": scene_digest(warehouse(racks(), 1.0, n, degree, 7))
+    """The digest of each scene, and of where its cameras stand."""
+    made = {
+        f"warehouse, {n} splats, degree {degree}": warehouse(racks(), 1.0, n, degree, 7)
         for n, degree in ((2000, 1), (500, 3))
     }
+    found = {name: scene_digest(scene) for name, scene in made.items()}
+    cameras = {name: Camera.default(scene, 640, 360) for name, scene in made.items()}
+    cameras["warehouse, suggested"] = warehouse_camera(racks(), 1.0, 640, 360)
+    return found | {f"camera of {name}": tensor.digest(camera.world_to_camera) for name, camera in cameras.items()}
