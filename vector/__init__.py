@@ -18,22 +18,29 @@ if TYPE_CHECKING:
         IndexSaveError,
         UnsupportedIndex,
         VectorError,
+        VectorKeyError,
         VectorTypeError,
         VectorValueError,
     )
     from vector.exact import exact_search
+    from vector.id_map_index import IdMapIndex
     from vector.metrics import cosine, dot, l2, norm_f32, normalize_f32
     from vector.recall import recall_at_k, recall_at_k_milli
+    from vector.rotation import rotate_f32, unrotate_f32
+    from vector.turbo_index import TurboIndex
 
 _kernels = load_kernels("vector")
 
 # Public name → module that defines it.
 _HOMES = {
     "CidMismatch": "errors",
+    "IdMapIndex": "id_map_index",
     "IndexFileError": "errors",
     "IndexSaveError": "errors",
+    "TurboIndex": "turbo_index",
     "UnsupportedIndex": "errors",
     "VectorError": "errors",
+    "VectorKeyError": "errors",
     "VectorTypeError": "errors",
     "VectorValueError": "errors",
     "cosine": "metrics",
@@ -45,14 +52,19 @@ _HOMES = {
     "normalize_f32": "metrics",
     "recall_at_k": "recall",
     "recall_at_k_milli": "recall",
+    "rotate_f32": "rotation",
+    "unrotate_f32": "rotation",
 }
 
 __all__ = [
     "CidMismatch",
+    "IdMapIndex",
     "IndexFileError",
     "IndexSaveError",
+    "TurboIndex",
     "UnsupportedIndex",
     "VectorError",
+    "VectorKeyError",
     "VectorTypeError",
     "VectorValueError",
     "build_info",
@@ -65,6 +77,8 @@ __all__ = [
     "normalize_f32",
     "recall_at_k",
     "recall_at_k_milli",
+    "rotate_f32",
+    "unrotate_f32",
 ]
 
 

@@ -1,6 +1,7 @@
 """Errors of vector.
 
 VectorError
+├── VectorKeyError    (KeyError)     an id or a slot that no row has
 ├── VectorTypeError   (TypeError)    an argument of another kind or element type than the function computes with
 ├── VectorValueError  (ValueError)   a value or a shape that no answer can be given for
 ├── IndexFileError    (ValueError)   a file that holds no index: .path .offset .field .expected .found
@@ -14,6 +15,17 @@ from __future__ import annotations
 
 class VectorError(Exception):
     """Root of all errors that vector raises on purpose."""
+
+
+class VectorKeyError(VectorError, KeyError):
+    """An id or a slot that no row of the index has; nothing was changed.
+
+    >>> str(VectorKeyError("IdMapIndex.remove: no row has id 7"))
+    'IdMapIndex.remove: no row has id 7'
+    """
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""  # KeyError would print the quotes too
 
 
 class VectorTypeError(VectorError, TypeError):

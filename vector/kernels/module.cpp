@@ -2,8 +2,10 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdlib>
 #include <memory>
 #include <new>
+#include <vector>
 
 #include "droveway/area.hpp"
 #include "droveway/python_call.hpp"
@@ -13,6 +15,9 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using droveway::call_kernel;
 using droveway::require_aligned;
+using droveway::IdTable;
+using droveway::Segment;
+using droveway::Turn;
 using droveway::VectorTable;
 
 namespace {
@@ -22,6 +27,8 @@ droveway::Area<VectorTable> area("vector", DW_TABLES(vector_table), droveway::ve
 const VectorTable& kernels() { return area.kernels(); }
 
 template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T> using Out2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void require(bool condition, const char* sentence) {
@@ -43,8 +50,6 @@ bool depth_order(In<float> z, Out<uint32_t> order) {
 }
 
 template <class T> using Strided = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
-template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T> using Out2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void pair_sums(Strided<float> x, Strided<float> y, bool squares, Out<double> out) {
   const VectorTable& t = kernels();
@@ -86,6 +91,206 @@ void exact_search(Strided<float> x, In2<float> q, uint32_t metric, In<double> x_
 }
 
 size_t exact_workspace(size_t n, size_t nq, size_t d, size_t k) { return kernels().exact_workspace(n, nq, d, k); }
+// Working memory of a kernel, aligned to its registers.
+struct Working {
+  void* p;
+  explicit Working(size_t bytes) : p(std::aligned_alloc(64, (bytes + 64) & ~size_t(63))) {
+    if (p == nullptr) throw std::bad_alloc();
+  }
+  ~Working() { std::free(p); }
+  Working(const Working&) = delete;
+  Working& operator=(const Working&) = delete;
+};
+
+constexpr size_t kDimMax = 16384;
+constexpr size_t kRowsMax = (size_t(1) << 32) - 64;
+
+Turn turn_of(const In2<uint32_t>& order, const In2<uint32_t>& signs) {
+  require_aligned(order, "order");
+  require_aligned(signs, "signs");
+  const size_t padded = order.shape(1);
+  require(order.shape(0) == 2 && signs.shape(0) == 2 && signs.shape(1) == padded, "order and signs must be [2, padded]");
+  require(padded % 64 == 0 && padded >= 64 && padded <= kDimMax, "padded must be a multiple of 64 up to 16384");
+  for (size_t i = 0; i < 2 * padded; ++i) require(order.data()[i] < padded, "order must hold numbers below padded");
+  return {padded, order.data(), signs.data()};
+}
+
+void rotate(In2<float> x, In2<uint32_t> order, In2<uint32_t> signs, bool inverse, Out2<float> out) {
+  const VectorTable& t = kernels();
+  const Turn turn = turn_of(order, signs);
+  require_aligned(x, "x");
+  require_aligned(out, "out");
+  const size_t n = x.shape(0), d = x.shape(1);
+  require(inverse ? d == turn.padded : d <= turn.padded, "rotate: x must have as many columns as the rotation, or fewer");
+  require(out.shape(0) == n && out.shape(1) == turn.padded, "rotate: out must be [n, padded]");
+  const Working memory(t.rotate_workspace(n, turn.padded));
+  call_kernel([&] { t.rotate(turn, x.data(), n, d, inverse, out.data(), memory.p); });
+}
+
+void encode_rows(In2<float> x, In2<uint32_t> order, In2<uint32_t> signs, In<float> boundaries, bool unit_norm,
+                 size_t first, Out<uint8_t> codes, Out<float> scales, Out<float> scales_high, Out<float> norms2) {
+  const VectorTable& t = kernels();
+  const Turn turn = turn_of(order, signs);
+  require_aligned(x, "x");
+  require_aligned(boundaries, "boundaries");
+  require_aligned(scales, "scales");
+  require_aligned(scales_high, "scales_high");
+  require_aligned(norms2, "norms2");
+  const size_t n = x.shape(0), d = x.shape(1), room = scales.size();
+  require(d >= 1 && d <= turn.padded, "encode_rows: x must have at least one column, and at most padded ones");
+  require(boundaries.size() == 15, "encode_rows: boundaries must be 15 numbers");
+  require(room % 32 == 0 && room <= kRowsMax && n <= room && first <= room - n,
+          "encode_rows: the rows must have places in the segment");
+  require(scales_high.size() == room && codes.size() == room * (turn.padded / 2) &&
+              (norms2.size() == room || norms2.size() == 0),
+          "encode_rows: the arrays of the segment must have one size");
+  const Working memory(t.encode_workspace(n, turn.padded));
+  const droveway::EncodeJob job{turn, boundaries.data(), x.data(), n, d, unit_norm, first, codes.data(), scales.data(),
+                                scales_high.data(), norms2.size() == 0 ? nullptr : norms2.data(), memory.p};
+  call_kernel([&] { t.encode_rows(job); });
+}
+
+void encode_queries(In2<float> q, In2<uint32_t> order, In2<uint32_t> signs, Out2<int8_t> values, Out<double> scales,
+                    Out<double> norms2) {
+  const VectorTable& t = kernels();
+  const Turn turn = turn_of(order, signs);
+  require_aligned(q, "q");
+  require_aligned(scales, "scales");
+  require_aligned(norms2, "norms2");
+  const size_t n = q.shape(0), d = q.shape(1);
+  require(d >= 1 && d <= turn.padded, "encode_queries: q must have at least one column, and at most padded ones");
+  require(values.shape(0) == n && values.shape(1) == turn.padded && scales.size() == n && norms2.size() == n,
+          "encode_queries: the outputs must have one row for each query");
+  const Working memory(t.encode_workspace(n, turn.padded));
+  const droveway::QueryJob job{turn, q.data(), n, d, values.data(), scales.data(), norms2.data(), memory.p};
+  call_kernel([&] { t.encode_queries(job); });
+}
+
+// Segments are tuples (codes, scales, norms2, ids, first, rows); norms2 and ids may be empty. The arrays stay held.
+struct Held {
+  std::vector<In<uint8_t>> codes;
+  std::vector<In<float>> floats;
+  std::vector<In<uint64_t>> ids;
+  std::vector<Segment> segments;
+
+  Held(const nb::list& list, size_t padded, bool l2) {
+    size_t slot = 0;
+    for (const nb::handle item : list) {
+      const nb::tuple t = nb::cast<nb::tuple>(item);
+      In<uint8_t> code;
+      In<float> scale, norm;
+      In<uint64_t> id;
+      if (t.size() != 6 || !nb::try_cast(t[0], code, false) || !nb::try_cast(t[1], scale, false) ||
+          !nb::try_cast(t[2], norm, false) || !nb::try_cast(t[3], id, false))
+        throw nb::type_error("scan: a segment must be (uint8, float32, float32, uint64, int, int)");
+      require_aligned(scale, "scales");
+      require_aligned(norm, "norms2");
+      require_aligned(id, "ids");
+      const size_t first = nb::cast<size_t>(t[4]), rows = nb::cast<size_t>(t[5]);
+      require(first == slot && rows <= kRowsMax - slot && first % 64 == 0, "scan: segments must follow each other");
+      require(rows <= scale.size() && (rows <= id.size() || id.size() == 0) && (!l2 || rows <= norm.size()) &&
+                  (rows + 31) / 32 * 32 * (padded / 2) <= code.size(),
+              "scan: a segment must hold its rows");
+      slot += rows;
+      segments.push_back({code.data(), scale.data(), norm.data(), id.size() == 0 ? nullptr : id.data(), first, rows});
+      codes.push_back(code);
+      floats.push_back(scale);
+      floats.push_back(norm);
+      ids.push_back(id);
+    }
+    rows = slot;
+  }
+  size_t rows;
+};
+
+void scan(const nb::list& segments, size_t padded, In2<int8_t> queries, In<double> l2_factor, size_t shards,
+          In<uint32_t> allowed, Out2<double> keys, Out2<uint64_t> ids) {
+  const VectorTable& t = kernels();
+  require_aligned(l2_factor, "l2_factor");
+  require_aligned(allowed, "allowed");
+  require_aligned(keys, "keys");
+  require_aligned(ids, "ids");
+  require(padded % 64 == 0 && padded >= 64 && padded <= kDimMax, "padded must be a multiple of 64 up to 16384");
+  const Held held(segments, padded, l2_factor.size() != 0);
+  const size_t nq = queries.shape(0), k = keys.shape(1);
+  require(queries.shape(1) == padded, "scan: queries must be [nq, padded]");
+  require(l2_factor.size() == nq || l2_factor.size() == 0, "scan: l2_factor must have one value for each query");
+  require(keys.shape(0) == nq && ids.shape(0) == nq && ids.shape(1) == k, "scan: keys and ids must be [nq, k]");
+  require(shards >= 1 && shards <= 4096 && nq <= 65536, "scan: at most 4096 shards and 65536 queries");
+  size_t usable = held.rows;
+  if (allowed.size() != 0) {
+    require(allowed.size() >= (held.rows + 63) / 64 * 2, "scan: allowed must have a bit for each slot, in whole 64s");
+    usable = 0;
+    for (size_t w = 0; w < (held.rows + 31) / 32; ++w) {
+      const uint32_t tail = held.rows - w * 32 >= 32 ? ~0u : (1u << (held.rows - w * 32)) - 1;
+      usable += size_t(__builtin_popcount(allowed.data()[w] & tail));
+    }
+  }
+  require(k <= usable, "scan: k must be at most the number of allowed rows");
+  if (nq == 0 || k == 0) return;
+  const Working memory(t.scan_workspace(nq, k, padded, shards));
+  const droveway::ScanJob job{held.segments.data(), held.segments.size(), padded, queries.data(),
+                              l2_factor.size() == 0 ? nullptr : l2_factor.data(), nq, k, shards,
+                              allowed.size() == 0 ? nullptr : allowed.data(), keys.data(), ids.data(), memory.p};
+  call_kernel([&] { t.scan(job); });
+}
+
+// An id table over the ids of `rows` slots, kept in chunks of 2^shift.
+struct Ids {
+  std::vector<In<uint64_t>> arrays;
+  std::vector<const uint64_t*> chunks;
+  IdTable table;
+  Ids(Out<uint32_t>& slots, const nb::list& list, uint32_t shift, size_t rows) {
+    require_aligned(slots, "slots");
+    require(shift >= 5 && shift < 32, "id table: shift must be from 5 to 31");
+    require(slots.size() > rows && slots.size() < (size_t(1) << 33), "id table: it must have more places than rows");
+    size_t held = 0;
+    for (const nb::handle item : list) {
+      In<uint64_t> ids;
+      if (!nb::try_cast(item, ids, false)) throw nb::type_error("id table: a chunk must be uint64[n]");
+      require_aligned(ids, "ids");
+      const size_t wanted = rows - held < (size_t(1) << shift) ? rows - held : size_t(1) << shift;
+      require(ids.size() >= wanted, "id table: a chunk is too short");
+      held += wanted;
+      arrays.push_back(ids);
+      chunks.push_back(ids.data());
+    }
+    require(held == rows, "id table: the chunks must hold all rows");
+    table = {slots.data(), slots.size(), chunks.data(), shift};
+  }
+};
+
+size_t id_table_insert(Out<uint32_t> slots, const nb::list& chunks, uint32_t shift, size_t rows, size_t first) {
+  const Ids ids(slots, chunks, shift, rows);
+  require(first <= rows, "id table: first must be a row");
+  return kernels().id_table_insert(ids.table, uint32_t(first), rows - first);
+}
+void id_table_find(Out<uint32_t> slots, const nb::list& chunks, uint32_t shift, size_t rows, In<uint64_t> wanted,
+                   Out<uint32_t> found) {
+  const Ids ids(slots, chunks, shift, rows);
+  require_aligned(wanted, "wanted");
+  require_aligned(found, "found");
+  require(found.size() == wanted.size(), "id table: found must be as long as wanted");
+  kernels().id_table_find(ids.table, wanted.data(), wanted.size(), found.data());
+}
+void id_table_erase(Out<uint32_t> slots, const nb::list& chunks, uint32_t shift, size_t rows, In<uint64_t> wanted) {
+  const Ids ids(slots, chunks, shift, rows);
+  require_aligned(wanted, "wanted");
+  for (size_t i = 0; i < wanted.size(); ++i) kernels().id_table_erase(ids.table, wanted.data()[i]);
+}
+void id_table_relocate(Out<uint32_t> slots, const nb::list& chunks, uint32_t shift, size_t rows, In<uint64_t> wanted,
+                       In<uint32_t> places) {
+  const Ids ids(slots, chunks, shift, rows);
+  require_aligned(wanted, "wanted");
+  require_aligned(places, "places");
+  require(places.size() == wanted.size(), "id table: places must be as long as wanted");
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    uint32_t at = 0;
+    kernels().id_table_find(ids.table, wanted.data() + i, 1, &at);
+    require(at != 0xFFFFFFFFu && places.data()[i] < rows, "id table: the id must be there, and its place be a row");
+    kernels().id_table_move(ids.table, wanted.data()[i], places.data()[i]);
+  }
+}
 
 }  // namespace
 
@@ -99,4 +304,26 @@ NB_MODULE(_kernels, m) {
   m.def("exact_search", exact_search, "x"_a.noconvert(), "q"_a.noconvert(), "metric"_a, "x_norm"_a.noconvert(),
         "q_norm"_a.noconvert(), "scores"_a.noconvert(), "ids"_a.noconvert(), "The best rows of each query, best first.");
   m.def("exact_workspace", exact_workspace, "n"_a, "nq"_a, "d"_a, "k"_a, "Bytes that a search works in.");
+  m.def("rotate", rotate, "x"_a.noconvert(), "order"_a.noconvert(), "signs"_a.noconvert(), "inverse"_a,
+        "out"_a.noconvert(), "Rows of x, padded with zeros, rotated into `out`.");
+  m.def("encode_rows", encode_rows, "x"_a.noconvert(), "order"_a.noconvert(), "signs"_a.noconvert(),
+        "boundaries"_a.noconvert(), "unit_norm"_a, "first"_a, "codes"_a.noconvert(), "scales"_a.noconvert(),
+        "scales_high"_a.noconvert(), "norms2"_a.noconvert(), "Rows of x into the places of a segment from `first` on.");
+  m.def("encode_queries", encode_queries, "q"_a.noconvert(), "order"_a.noconvert(), "signs"_a.noconvert(),
+        "values"_a.noconvert(), "scales"_a.noconvert(), "norms2"_a.noconvert(), "Queries as int8, s_q and squared norms.");
+  m.def("scan", scan, "segments"_a, "padded"_a, "queries"_a.noconvert(), "l2_factor"_a.noconvert(), "shards"_a,
+        "allowed"_a.noconvert(), "keys"_a.noconvert(), "ids"_a.noconvert(), "The best rows of each query, best first.");
+  m.def("scan_shards", [](size_t nq, size_t rows) { return kernels().scan_shards(nq, rows); }, "nq"_a, "rows"_a,
+        "Into how many shards the rows are cut, for the threads in use.");
+  m.def("scan_workspace", [](size_t nq, size_t k, size_t padded, size_t shards) {
+          return kernels().scan_workspace(nq, k, padded, shards);
+        }, "nq"_a, "k"_a, "padded"_a, "shards"_a, "Bytes that a scan works in.");
+  m.def("id_table_insert", id_table_insert, "slots"_a.noconvert(), "chunks"_a, "shift"_a, "rows"_a, "first"_a,
+        "Enters the rows from `first` on, up to one whose id is there already; returns how many.");
+  m.def("id_table_find", id_table_find, "slots"_a.noconvert(), "chunks"_a, "shift"_a, "rows"_a, "wanted"_a.noconvert(),
+        "found"_a.noconvert(), "The slot of each id, 2**32 - 1 where there is none.");
+  m.def("id_table_erase", id_table_erase, "slots"_a.noconvert(), "chunks"_a, "shift"_a, "rows"_a,
+        "wanted"_a.noconvert(), "Takes ids out.");
+  m.def("id_table_relocate", id_table_relocate, "slots"_a.noconvert(), "chunks"_a, "shift"_a, "rows"_a,
+        "wanted"_a.noconvert(), "places"_a.noconvert(), "The ids have other slots now.");
 }

@@ -1,0 +1,203 @@
+"""The rows of an index in memory: segments of a fixed number of rows, so that growth copies at most one of them.
+
+A searcher works on a snapshot: the list of segments and the number of rows at one moment. While snapshots are alive,
+rows that they can see are not written: the segment is copied first. Adding rows writes only places that no snapshot
+sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensor import memory
+from vector.nibbles import BLOCK_ROWS
+
+U8 = NDArray[np.uint8]
+F32 = NDArray[np.float32]
+U64 = NDArray[np.uint64]
+I64 = NDArray[np.int64]
+
+SEGMENT_BYTES = 1 << 22  # codes of a full segment, at most
+STEP_ROWS = 4096  # the last segment grows by so many rows; below, it doubles
+ROWS_MAX = 2**32 - 64
+
+
+@dataclass
+class Segment:
+    """Some rows, with room for `capacity` of them. Content past the last row means nothing."""
+
+    first: int  # slot of its first row
+    codes: U8  # [capacity/32, D/64, 8, 32, 4]
+    scales: F32  # [capacity]
+    scales_high: F32  # [capacity]
+    norms2: F32  # [capacity], or empty where the metric is not l2
+    ids: U64  # [capacity], or empty where slots are the ids
+    seen: int = 0  # rows of it that living snapshots see
+
+    @property
+    def capacity(self) -> int:
+        return len(self.scales)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The rows at one moment."""
+
+    rows: int
+    segments: list[tuple[U8, F32, F32, U64, int, int]]  # as the scan takes them
+
+
+class RowStore:
+    """Codes, scales and ids of rows, by slot."""
+
+    def __init__(self, padded: int, *, l2: bool, with_ids: bool) -> None:
+        self.padded = padded
+        self.l2 = l2
+        self.with_ids = with_ids
+        self.shift = (SEGMENT_BYTES // (padded // 2)).bit_length() - 1
+        self.segment_rows = 1 << self.shift
+        self.segments: list[Segment] = []
+        self.rows = 0
+        self.snapshots = 0
+
+    def segment_of(self, slot: int) -> Segment:
+        """The segment that a slot lies in."""
+        return self.segments[slot >> self.shift]
+
+    def grow(self, rows: int) -> None:
+        """Makes room for that many rows in all. Raises MemoryError (BudgetExceeded) with the rows as they were."""
+        while True:
+            last = self.segments[-1] if self.segments else None
+            room = last.first + last.capacity if last else 0
+            if room >= rows:
+                break
+            if last is None or last.capacity == self.segment_rows:
+                self.segments.append(self._segment(room, min(self.segment_rows, _capacity(rows - room))))
+            else:
+                capacity = min(self.segment_rows, _capacity(max(rows - last.first, last.capacity + 1)))
+                self.segments[-1] = self._copy(last, capacity)
+        first = self.segments[self.rows >> self.shift]
+        if self.snapshots and self.rows - first.first < first.seen:  # places of removed rows that a snapshot still sees
+            self.segments[self.rows >> self.shift] = self._copy(first, first.capacity)
+
+    def snapshot(self) -> Snapshot:
+        """The rows now; `release` ends it."""
+        parts = []
+        for s in self.segments:
+            rows = min(self.rows - s.first, s.capacity)
+            if rows > 0:
+                s.seen = max(s.seen, rows) if self.snapshots else rows
+                parts.append((s.codes.reshape(-1), s.scales, s.norms2, s.ids, s.first, rows))
+            elif not self.snapshots:
+                s.seen = 0
+        self.snapshots += 1
+        return Snapshot(self.rows, parts)
+
+    def release(self) -> None:
+        """Ends a snapshot."""
+        self.snapshots -= 1
+
+    def move(self, sources: I64, targets: I64) -> None:
+        """Copies rows from slots to other slots of this store, no slot in both."""
+        self.take(self, sources, targets)
+
+    def take(self, other: RowStore, sources: I64, targets: I64) -> None:
+        """Copies rows of a store into slots of this one."""
+        for start in range(0, len(sources), STEP_ROWS):
+            piece = sources[start : start + STEP_ROWS], targets[start : start + STEP_ROWS]
+            for source, target in sorted({*zip(piece[0] >> other.shift, piece[1] >> self.shift, strict=True)}):
+                chosen = (piece[0] >> other.shift == source) & (piece[1] >> self.shift == target)
+                a = other.segments[source]
+                b = self._writable(int(target), int((piece[1][chosen] - self.segments[target].first).min()))
+                i, j = piece[0][chosen] - a.first, piece[1][chosen] - b.first
+                b.codes[j // BLOCK_ROWS, :, :, j % BLOCK_ROWS] = a.codes[i // BLOCK_ROWS, :, :, i % BLOCK_ROWS]
+                b.scales[j], b.scales_high[j] = a.scales[i], a.scales_high[i]
+                if self.l2:
+                    b.norms2[j] = a.norms2[i]
+                if self.with_ids:
+                    b.ids[j] = a.ids[i]
+
+    def set_ids(self, first: int, ids: U64) -> None:
+        """Writes ids into the slots first, first + 1, …, which no snapshot sees."""
+        done = 0
+        while done < len(ids):
+            segment = self.segment_of(first + done)
+            place = first + done - segment.first
+            part = ids[done : done + segment.capacity - place]
+            segment.ids[place : place + len(part)] = part
+            done += len(part)
+
+    def shrink(self, rows: int) -> None:
+        """Forgets the rows from `rows` on."""
+        self.rows = rows
+        while self.segments and self.segments[-1].first >= rows:
+            self.segments.pop()
+
+    def lanes(self, slot: int) -> tuple[U8, np.float32]:
+        """Lanes uint8[D/64, 8, 4] and scale of one row."""
+        segment = self.segment_of(slot)
+        place = slot - segment.first
+        return segment.codes[place // BLOCK_ROWS, :, :, place % BLOCK_ROWS].copy(), segment.scales[place]
+
+    def ids_at(self, slots: I64) -> U64:
+        """uint64[n]: the ids of slots."""
+        out = np.empty(len(slots), np.uint64)
+        for number, segment in enumerate(self.segments):
+            chosen = slots >> self.shift == number
+            out[chosen] = segment.ids[slots[chosen] - segment.first]
+        return out
+
+    def adopt(self, codes: U8, scales: F32, scales_high: F32, norms2: F32, ids: U64, *, rows: int) -> None:
+        """Takes over arrays of a file, in views of a segment each; only the last is copied. For an empty store."""
+        blocks = self.segment_rows // BLOCK_ROWS
+        for first in range(0, rows, self.segment_rows):
+            part = slice(first, first + self.segment_rows)
+            piece = codes[first // BLOCK_ROWS : first // BLOCK_ROWS + blocks]
+            segment = Segment(first, piece, scales[part], scales_high[part], norms2[part], ids[part])
+            whole = segment.capacity == self.segment_rows
+            self.segments.append(segment if whole else self._copy(segment, _capacity(segment.capacity)))
+        self.rows = rows
+
+    def pieces(self, blocks: int) -> Iterator[tuple[U8, int]]:
+        """Codes uint8[m, D/64, 8, 32, 4] of at most `blocks` blocks at a time, and how many rows of them are used."""
+        for segment in self.segments:
+            rows = min(self.rows - segment.first, segment.capacity)
+            for start in range(0, rows, blocks * BLOCK_ROWS):
+                stop = min(start + blocks * BLOCK_ROWS, rows)
+                yield segment.codes[start // BLOCK_ROWS : -(-stop // BLOCK_ROWS)], stop - start
+
+    def _segment(self, first: int, capacity: int) -> Segment:
+        def floats(used: bool) -> F32:
+            return memory.allocate((capacity if used else 0,), np.float32, "index scales")
+
+        nbytes = capacity * (self.padded // 2)
+        raw = memory.allocate((nbytes + 64,), np.uint8, "index codes")
+        start = -raw.ctypes.data % 64  # registers are loaded from whole cache lines
+        codes = raw[start : start + nbytes].reshape(capacity // BLOCK_ROWS, self.padded // 64, 8, BLOCK_ROWS, 4)
+        ids = memory.allocate((capacity if self.with_ids else 0,), np.uint64, "index ids")
+        return Segment(first, codes, floats(True), floats(True), floats(self.l2), ids)
+
+    def _copy(self, old: Segment, capacity: int) -> Segment:
+        new = self._segment(old.first, capacity)
+        for name in ("codes", "scales", "scales_high", "norms2", "ids"):
+            part = getattr(old, name)
+            getattr(new, name)[: len(part)] = part
+        return new
+
+    def _writable(self, number: int, first_place: int) -> Segment:
+        """The segment, copied if a living snapshot sees its places from `first_place` on."""
+        segment = self.segments[number]
+        if self.snapshots and first_place < segment.seen:
+            segment = self.segments[number] = self._copy(segment, segment.capacity)
+        return segment
+
+
+def _capacity(rows: int) -> int:
+    """Places to make for so many rows: a power of two from 64 on, or whole steps."""
+    if rows >= STEP_ROWS:
+        return -(-rows // STEP_ROWS) * STEP_ROWS
+    return 1 << max(6, (rows - 1).bit_length())
