@@ -30,13 +30,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[int]:
     target = os.path.realpath(os.fsencode(path))
     try:
         mode = _mode_of(target)
-        descriptor, name = _take_name(target)
+        descriptor, stem, number = _take_name(target)
     except OSError as error:
         raise _refused(path, error) from error
+    name = b"%s%d" % (stem, number)
     try:
         try:
-            with contextlib.suppress(PermissionError):
-                if mode is not None:
+            _remove_what_others_left(stem, number + 1)
+            os.ftruncate(descriptor, 0)
+            if mode is not None:
+                with contextlib.suppress(PermissionError):
                     os.fchmod(descriptor, mode)
             yield descriptor
             os.fsync(descriptor)
@@ -72,35 +75,38 @@ def _mode_of(target: bytes) -> int | None:
     return stat.S_IMODE(found.st_mode)
 
 
-def _take_name(target: bytes) -> tuple[int, bytes]:
-    """An empty file that this process alone writes, and its name. Files of writers that died are removed on the way."""
+def _take_name(target: bytes) -> tuple[int, bytes, int]:
+    """A file beside the target that this process alone writes: descriptor, stem and number of its name."""
     folder, name = os.path.split(target)
     stem = os.path.join(folder, b".%s.saving" % name[:_NAME_BYTES])  # noqa: PTH118
-    taken: tuple[int, bytes] | None = None
     for number in range(_WRITERS_MAX):
-        candidate = b"%s%d" % (stem, number)
-        if taken is not None and not os.path.lexists(candidate):
-            break
-        descriptor = _lock(candidate)
-        if descriptor is None:
-            continue
-        if taken is None:
-            taken = descriptor, candidate
-            continue
-        with contextlib.suppress(OSError):
-            os.unlink(candidate)  # noqa: PTH108
-        os.close(descriptor)
-    if taken is None:
-        raise OSError(errno.EBUSY, f"{_WRITERS_MAX} other processes are saving it")
-    os.ftruncate(taken[0], 0)
-    return taken
+        descriptor = _lock(b"%s%d" % (stem, number))
+        if descriptor is not None:
+            return descriptor, stem, number
+    raise OSError(errno.EBUSY, f"{_WRITERS_MAX} other processes are saving it")
+
+
+def _remove_what_others_left(stem: bytes, number: int) -> None:
+    """Removes the files from `number` on whose writers died."""
+    while os.path.lexists(b"%s%d" % (stem, number)):
+        descriptor = _lock(b"%s%d" % (stem, number))
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(b"%s%d" % (stem, number))  # noqa: PTH108
+            os.close(descriptor)
+        number += 1
 
 
 def _lock(name: bytes) -> int | None:
-    """A descriptor of the file of that name, made if need be, with the lock; None where another process has it."""
+    """A descriptor of the file of that name, made if need be, with the lock; None where the name is somebody else's."""
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        descriptor = os.open(name, flags, 0o666)
+        try:
+            descriptor = os.open(name, flags, 0o666)
+        except OSError:
+            if os.path.lexists(name):  # of another user, or no file
+                return None
+            raise
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Meanwhile its writer may have renamed it: then it is somebody's index now.

@@ -210,7 +210,8 @@ class _Decoder:
             self.require("patch map length", size % 16 == 0 and size // 16 <= blocks, f"16 to {16 * blocks}, in pairs")
             first = body_end + v["hash table length"] + ALIGNMENT
             last = v["hash table offset"] - size
-            self.require("patch map offset", first <= v["patch map offset"] <= last, f"{first} to {last}")
+            wanted = f"{first} or more and leave room for the map before {v['hash table offset']}"
+            self.require("patch map offset", first <= v["patch map offset"] <= last, wanted)
         self.equal("file length", v["hash table offset"] + v["hash table length"])
         self.require("file length", v["file length"] <= FILE_BYTES_MAX, f"at most {FILE_BYTES_MAX}")
 
