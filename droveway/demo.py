@@ -21,7 +21,6 @@ ROWS, QUERIES, NEIGHBOURS, METRIC = 4096, 16, 10, "cosine"
 ROW_SPREAD, QUERY_SPREAD = 1.0, 0.5  # of the noise around a moment, in its own units
 FIRST_QUERY_TICK, QUERY_EVERY = 6, 12
 SPLATS, WIDTH, HEIGHT, SH_DEGREE = 20_000, 640, 360, 1
-EYE, TARGET, FOV_DEGREES = (20.0, -26.0, -14.0), (32.0, 0.0, 22.0), 50.0
 BACKGROUND = (0.93, 0.94, 0.96)
 
 RUN, SITE, INDEX, QUERY_FILE, SCENE, CAMERA, PICTURE, COPY = (
@@ -151,14 +150,14 @@ def search_moments(folder: Path) -> Searched:
 
 def render_scene(folder: Path) -> Rendered:
     """Journey 3: the same warehouse as Gaussian splats, saved, loaded, and drawn by the CPU."""
-    from splat.synthetic import warehouse
-
     from coord.synthetic import warehouse_cells
-    from splat import Camera, RenderSettings, Scene, render
+    from splat import RenderSettings, Scene, render
+    from splat.synthetic import warehouse, warehouse_camera
 
-    warehouse(warehouse_cells(), 1.0, SPLATS, SH_DEGREE, SEED).save(folder / SCENE)
+    cells = warehouse_cells()
+    warehouse(cells, 1.0, SPLATS, SH_DEGREE, SEED).save(folder / SCENE)
     scene = Scene.load(folder / SCENE)
-    camera = Camera.look_at(EYE, TARGET, fov_y_deg=FOV_DEGREES, width=WIDTH, height=HEIGHT)
+    camera = warehouse_camera(cells, 1.0, WIDTH, HEIGHT)
     (folder / CAMERA).write_text(camera.to_json() + "\n")
     image = render(scene, camera, RenderSettings(background=BACKGROUND))
     image.save(folder / PICTURE)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 1280, 720
 SIDE_MAX: Final = 16384
+PIXELS_MAX: Final = 2**26
 POINT_HINT: Final = "three numbers with commas and no spaces, such as 1.5,0,-4"
 
 Numbers = tuple[float, ...]
@@ -62,7 +63,7 @@ def _numbers(text: str) -> Numbers | None:
 
 @declare("render")
 @click.argument("scene", metavar="SCENE", type=PATH)
-@click.option("-o", "--output", "picture", metavar="A.png", type=PATH, required=True, help="8-bit RGBA; replaced.")
+@click.option("-o", "--output", "picture", metavar="A.png", type=PATH, required=True, help="8-bit RGB; replaced.")
 @click.option("--width", metavar="W", type=WholeNumber(1, SIDE_MAX), help=f"Pixels; default {WIDTH}.")
 @click.option("--height", metavar="H", type=WholeNumber(1, SIDE_MAX), help=f"Pixels; default {HEIGHT}.")
 @click.option("--eye", metavar="X,Y,Z", type=Point(), help="Where the camera is; default: it shows the whole scene.")
@@ -105,6 +106,8 @@ def command(
     given = [name for name, value in placed.items() if value is not None]
     if camera_file is not None and given:
         raise UsageProblem(None, f"--camera says everything: expected no {given[0]} beside it")
+    if (width or WIDTH) * (height or HEIGHT) > PIXELS_MAX:
+        raise UsageProblem(None, f"expected at most 2^26 pixels, got {width or WIDTH} × {height or HEIGHT}")
     camera = None if camera_file is None else read_camera(camera_file)
     loaded = load_scene(out, scene, axes=axes, repair=repair)
     if camera is None:
@@ -116,8 +119,9 @@ def command(
         image = render(loaded, camera, settings)
     with whole_file(picture) as place:
         image.save(place)
-    seen = bool(image.rgba[..., 3].any())
-    if not seen:
+    if image.stats.not_finite:
+        out.note(f"{scene}: left out, too large for float32 in this picture: {image.stats.not_finite} of the splats")
+    if not image.visible:
         out.note(_unseen(scene, loaded))
     record = {
         "scene": scene,
@@ -127,7 +131,7 @@ def command(
         "height": camera.height,
         "eye": camera.position,
         "picture": picture,
-        "seen": seen,
+        "visible": image.visible,
         "digest": image.digest(),
     }
     out.result(record, _described(record))
@@ -185,7 +189,7 @@ def _described(record: dict[str, object]) -> str:
     assert isinstance(eye, tuple)
     rows = [
         ("scene", f"{record['scene']}"),
-        ("splats", f"{record['splats']}, spherical harmonics of degree {record['sh_degree']}"),
+        ("splats", f"{record['splats']}, of degree {record['sh_degree']}; {record['visible']} in sight"),
         ("camera", "at " + ", ".join(f"{value:.6g}" for value in eye)),
         ("picture", f"{record['picture']}, {record['width']} × {record['height']} pixels"),
         ("digest", f"{record['digest']}"),
