@@ -88,6 +88,8 @@ class Audited:
     events: int
     decisions: int
     resimulated: int
+    search_again: bool  # the answers of one query at a time, from the saved index, are those of the ledger
+    render_again: bool  # the picture of the saved scene and camera is that of the ledger
     flipped_file: str
     flipped_byte: int
     found: bool
@@ -126,11 +128,11 @@ def search_moments(folder: Path) -> Searched:
     index.save(folder / INDEX)
     np.save(folder / QUERY_FILE, queries)
     index = IdMapIndex.load(folder / INDEX)
-    scores, ids = index.search(queries, NEIGHBOURS)
-    only_ticks = index.search(queries, NEIGHBOURS, allow=ticks.astype(np.uint64))
+    answer = index.search(queries, NEIGHBOURS)
+    among_ticks = index.search(queries, NEIGHBOURS, allow=ticks.astype(np.uint64))
     truth = exact_search(rows, queries, NEIGHBOURS, METRIC)[1]
-    head = _append(folder, SEARCH_KIND, _search_effect(index, queries, (scores, ids), only_ticks))
-    like = only_ticks[1].astype(np.int64)
+    head = _append(folder, SEARCH_KIND, _search_effect(index, queries, answer, among_ticks))
+    like = among_ticks[1].astype(np.int64)
     return Searched(
         rows=len(index),
         dim=index.dim,
@@ -138,7 +140,7 @@ def search_moments(folder: Path) -> Searched:
         file_bytes=(folder / INDEX).stat().st_size,
         queries=len(queries),
         k=NEIGHBOURS,
-        recall=float(recall_at_k(ids, truth, NEIGHBOURS)),
+        recall=float(recall_at_k(answer[1], truth, NEIGHBOURS)),
         recognised=int((like[:, 0] == ticks[asked]).sum()),
         example=int(ticks[asked[QUERIES // 2]]),
         like_it=like[QUERIES // 2, :4].tolist(),
@@ -151,26 +153,23 @@ def search_moments(folder: Path) -> Searched:
 def render_scene(folder: Path) -> Rendered:
     """Journey 3: the same warehouse as Gaussian splats, saved, loaded, and drawn by the CPU."""
     from coord.synthetic import warehouse_cells
-    from splat import RenderSettings, Scene, render
     from splat.synthetic import warehouse, warehouse_camera
 
     cells = warehouse_cells()
     warehouse(cells, 1.0, SPLATS, SH_DEGREE, SEED).save(folder / SCENE)
-    scene = Scene.load(folder / SCENE)
-    camera = warehouse_camera(cells, 1.0, WIDTH, HEIGHT)
-    (folder / CAMERA).write_text(camera.to_json() + "\n")
-    image = render(scene, camera, RenderSettings(background=BACKGROUND))
+    (folder / CAMERA).write_text(warehouse_camera(cells, 1.0, WIDTH, HEIGHT).to_json() + "\n")
+    image, effect = _render_again(folder)
     image.save(folder / PICTURE)
-    digest = image.digest()
-    head = _append(folder, RENDER_KIND, _render_effect(scene, camera, digest), parent=0)
-    return Rendered(len(scene), SH_DEGREE, WIDTH, HEIGHT, digest, head.size, head.root)
+    head = _append(folder, RENDER_KIND, effect, parent=0)
+    return Rendered(SPLATS, SH_DEGREE, WIDTH, HEIGHT, image.digest(), head.size, head.root)
 
 
 def audit_run(folder: Path) -> Audited:
-    """Journey 4: the ledger checked, every decision and input made again; a bit of a copy is flipped, and found."""
+    """Journey 4: the ledger is checked, and all that it holds made again; a bit of a copy is flipped, and found."""
     from coord.audit import audit
 
     report = audit(folder / RUN, resimulate=True)
+    stored = _stored_effects(folder)
     file, place, damage = _flip_in_a_copy(folder)
     assert report.root is not None
     return Audited(
@@ -178,6 +177,8 @@ def audit_run(folder: Path) -> Audited:
         events=report.size,
         decisions=report.planned,
         resimulated=report.resimulated,
+        search_again=stored.get(SEARCH_KIND) == _search_again(folder),
+        render_again=stored.get(RENDER_KIND) == _render_again(folder)[1],
         flipped_file=file,
         flipped_byte=place,
         found=bool(damage),
@@ -218,7 +219,44 @@ def _append(folder: Path, kind: str, effect: dict[str, Any], parent: int = -1) -
         return ledger.head()
 
 
-def _search_effect(index: Any, queries: Any, answer: tuple[Any, Any], only_ticks: tuple[Any, Any]) -> dict[str, Any]:
+def _stored_effects(folder: Path) -> dict[str, Any]:
+    """The effects of the events behind the frames, by kind, as they stand in the ledger."""
+    from storage import Ledger, canonical
+
+    with Ledger.open(folder / RUN, mode="r") as ledger:
+        size = ledger.head().size
+        return {event.kind: canonical.unpack(event.effect) for _, event in ledger.scan(max(size - 2, 0), size)}
+
+
+def _search_again(folder: Path) -> dict[str, Any]:
+    """The search from the saved index and queries, one query at a time."""
+    import numpy as np
+
+    from vector import IdMapIndex
+
+    index = IdMapIndex.load(folder / INDEX)
+    queries = np.load(folder / QUERY_FILE)
+    ticks = np.arange(TICKS, dtype=np.uint64)
+    found = [index.search(query[None], NEIGHBOURS) for query in queries]
+    among = [index.search(query[None], NEIGHBOURS, allow=ticks) for query in queries]
+    answer, among_ticks = (
+        (np.concatenate([scores for scores, _ in part]), np.concatenate([ids for _, ids in part]))
+        for part in (found, among)
+    )
+    return _search_effect(index, queries, answer, among_ticks)
+
+
+def _render_again(folder: Path) -> tuple[Any, dict[str, Any]]:
+    """The picture from the saved scene and camera, and what the ledger says of it."""
+    from splat import Camera, RenderSettings, Scene, render
+
+    scene = Scene.load(folder / SCENE)
+    camera = Camera.from_json((folder / CAMERA).read_bytes())
+    image = render(scene, camera, RenderSettings(background=BACKGROUND))
+    return image, _render_effect(scene, camera, image.digest())
+
+
+def _search_effect(index: Any, queries: Any, answer: tuple[Any, Any], among_ticks: tuple[Any, Any]) -> dict[str, Any]:
     return {
         "cid": bytes.fromhex(index.cid),
         "ids": _digest(answer[1]),
@@ -226,8 +264,8 @@ def _search_effect(index: Any, queries: Any, answer: tuple[Any, Any], only_ticks
         "queries": _digest(queries),
         "rows": len(index),
         "scores": _digest(answer[0]),
-        "tick_ids": _digest(only_ticks[1]),
-        "tick_scores": _digest(only_ticks[0]),
+        "tick_ids": _digest(among_ticks[1]),
+        "tick_scores": _digest(among_ticks[0]),
     }
 
 

@@ -1,5 +1,7 @@
 """Indexes on the disk: told apart by their first bytes, loaded whole and checked, described as one record."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +36,32 @@ def load_index(path: Path, *, with_ids: bool = False, otherwise: str = "") -> "T
 
     with reading(path):
         return (IdMapIndex if kind == "jvim" else TurboIndex).load(path)
+
+
+@contextlib.contextmanager
+def about(path: Path, **named: Path | None) -> Iterator[None]:
+    """What an index refuses inside is said of the file `path`, or of the file of the argument that the text names.
+
+    >>> with about(Path("q.npy"), allow=Path("a.npy")):
+    ...     from vector.errors import VectorValueError
+    ...     raise VectorValueError("IdMapIndex.search: allow: no row has id 7")
+    Traceback (most recent call last):
+    droveway.exits.InputProblem: a.npy: no row has id 7
+    """
+    from vector.errors import IndexFileError, IndexSaveError, VectorError
+
+    try:
+        yield
+    except (IndexFileError, IndexSaveError):
+        raise
+    except VectorError as error:
+        text = str(error)
+        _, colon, rest = text.partition(": ")
+        name, colon_too, detail = rest.partition(": ")
+        file = named.get(name)
+        if colon_too and file is not None:
+            raise InputProblem(file, detail) from error
+        raise InputProblem(path, rest if colon else text) from error
 
 
 def _what(path: Path) -> str:

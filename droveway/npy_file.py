@@ -198,10 +198,18 @@ def check_dim(path: Path, shape: tuple[int, ...], dim: int | None, of: Path | No
         )
 
 
-def read_ids(path: Path) -> NDArray[np.uint64]:
-    """uint64[n] from a .npy file."""
+def read_ids(path: Path, *, once: bool = False) -> NDArray[np.uint64]:
+    """uint64[n] from a .npy file; `once` refuses an id that is there twice."""
     with NpyFile(path, IDS) as file:
-        return file.read()
+        ids = file.read()
+    if once:
+        order = np.argsort(ids, kind="stable")
+        again = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
+        if len(again):
+            second = int(order[again + 1].min())
+            first = int(np.flatnonzero(ids == ids[second])[0])
+            raise InputProblem(path, f"expected each id once, got {ids[second]} in rows {first} and {second}")
+    return ids
 
 
 def same_file(a: Path, b: Path) -> bool:

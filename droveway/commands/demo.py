@@ -70,7 +70,7 @@ def _walk(out: Output, folder: Path, *, keep: bool) -> int:
     del simulated, searched, rendered
     recorded = demo.recorded_root()
     root = audited.root.hex()
-    sound = audited.ok and audited.found
+    sound = audited.ok and audited.search_again and audited.render_again and audited.found
     ok = sound and recorded in (None, root)
     record = {
         "journey": "answer",
@@ -98,8 +98,8 @@ def _journey(out: Output, name: str, walk: Callable[[], T], lines: Callable[[T],
 
 def _simulated(told: "Simulated") -> list[str]:
     return [
-        f"{told.agents} carriers, {told.zones} places that want visits, {told.ticks} ticks, a plan at each: "
-        f"{told.services} services at {told.zones_served} places.",
+        f"{told.agents} agents, {told.zones} zones, {told.ticks} ticks, a plan at each: {told.services} services at "
+        f"{told.zones_served} zones.",
         f"Every input and every decision is an event of a ledger: {told.size} events.",
     ]
 
@@ -107,8 +107,8 @@ def _simulated(told: "Simulated") -> list[str]:
 def _searched(told: "Searched") -> list[str]:
     like = ", ".join(map(str, told.like_it[1:]))
     return [
-        f"{told.rows:,} moments of such a fleet, {told.dim} numbers each, in an index of {told.bits} bits a number "
-        f"({told.file_bytes / 1e6:.1f} MB).",
+        f"{told.rows:,} moments of such a fleet, {told.dim} numbers each, in an index of {told.bits} bits a number: "
+        f"{told.file_bytes / 1e6:.2f} MB.",
         f"{told.queries} blurred moments looked up: {told.recognised} are recognised. Tick {told.example} is most like "
         f"itself, then like {like}.",
         f"Of the {told.k} nearest, {told.recall:.0%} are those of an exact search.",
@@ -126,16 +126,22 @@ def _rendered(told: "Rendered", keep: bool) -> list[str]:
 
 
 def _audited(told: "Audited") -> list[str]:
-    same = f"{told.decisions} decisions and their inputs made again: {'the same' if told.ok else 'NOT THE SAME'}."
-    found = f"found, {told.damage}" if told.found else "NOT FOUND"
+    again = {
+        f"{told.decisions} decisions with their inputs": told.ok and told.resimulated == told.decisions,
+        "the search": told.search_again,
+        "the picture": told.render_again,
+    }
+    other = [what for what, same in again.items() if not same]
+    same = f"NOT THE SAME: {', '.join(other)}" if other else "all the same"
     return [
-        f"{told.events} events checked against their tree. {same}",
-        f"One bit flipped in a copy, in byte {told.flipped_byte:,} of {told.flipped_file}: {found}.",
+        f"{told.events} events checked against their tree.",
+        f"Made again: {', '.join(again)}: {same}.",
+        f"One bit flipped in a copy: {f'found, {told.damage}' if told.found else 'NOT FOUND'}.",
     ]
 
 
 def _answer(root: str, recorded: str | None, sound: bool, folder: Path | None, size: int) -> str:
-    lines = ["", f"root      {root}", "It stands for every decision, every answer of the search and every pixel."]
+    lines = ["", f"root      {root}", "It stands for every decision, every answer of the search, and every pixel."]
     if not sound:
         lines.append("The audit found something that must not be: this install or this machine is not sound.")
     if recorded is None:
@@ -160,10 +166,11 @@ def next_commands(folder: Path, size: int, root: str) -> list[str]:
     run, index, queries, scene, camera = (
         quoted(folder / name) for name in (demo.RUN, demo.INDEX, demo.QUERY_FILE, demo.SCENE, demo.CAMERA)
     )
+    background = ",".join(map(str, demo.BACKGROUND))
     return [
         f"droveway replay {run} --png {quoted(folder / 'paths.png')}",
         f"droveway explain {run} --tick 100 --agent 7",
         f"droveway verify {run} --expect {size}:{root}",
         f"droveway search {index} {queries} -k 3",
-        f"droveway render {scene} --camera {camera} -o {quoted(folder / 'again.png')}",
+        f"droveway render {scene} --camera {camera} --background {background} -o {quoted(folder / 'again.png')}",
     ]

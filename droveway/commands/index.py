@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from droveway import exits
-from droveway.exits import InputProblem, UsageProblem, reading, writing
+from droveway.exits import InputProblem, UsageProblem, writing
 from droveway.main import PATH, CommandGroup, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -86,7 +86,7 @@ def info(out: Output, file: Path) -> int:
 @click.option("--upsert", is_flag=True, help="Replace rows whose ids are there already.")
 def add(out: Output, file: Path, vectors: Path, ids: Path | None, upsert: bool) -> int:
     """Add rows to an index: all of them, or none where an id is there already."""
-    from droveway.index_files import index_kind, index_record, load_index
+    from droveway.index_files import about, index_kind, index_record, load_index
     from droveway.npy_file import VECTORS, NpyFile, check_dim, read_ids
 
     index: Any = load_index(file)
@@ -102,9 +102,9 @@ def add(out: Output, file: Path, vectors: Path, ids: Path | None, upsert: bool) 
             for block in _told(rows, out):
                 index.add(block)
         else:
-            numbers = read_ids(ids)
+            numbers = read_ids(ids, once=True)
             _require_as_many(ids, len(numbers), vectors, len(rows))
-            with reading(ids):
+            with about(ids):
                 (index.upsert if upsert else index.add)(rows.read(), numbers)
     with writing(file):
         index.save(file)
@@ -118,13 +118,13 @@ def add(out: Output, file: Path, vectors: Path, ids: Path | None, upsert: bool) 
 @click.argument("ids", metavar="IDS.npy", type=PATH)
 def remove(out: Output, file: Path, ids: Path) -> int:
     """Remove the rows with these ids, uint64[n] in a .npy file: all of them, or none where an id is unknown."""
-    from droveway.index_files import index_record, load_index
+    from droveway.index_files import about, index_record, load_index
     from droveway.npy_file import read_ids
 
     index: Any = load_index(file, with_ids=True)
     before = len(index)
-    numbers = read_ids(ids)
-    with reading(ids):
+    numbers = read_ids(ids, once=True)
+    with about(ids):
         index.remove(numbers)
     with writing(file):
         index.save(file)
@@ -140,13 +140,14 @@ for _subcommand in (build, info, add, remove):
 def _of_vectors(out: Output, source: Path, with_ids: bool, ids: Path | None, bits: int, metric: str, seed: int) -> Any:
     import numpy as np
 
+    from droveway.index_files import about
     from droveway.npy_file import VECTORS, NpyFile, read_ids
     from vector import IdMapIndex, TurboIndex
 
     with NpyFile(source, VECTORS) as rows:
-        with reading(source):
+        with about(source):
             index: Any = (IdMapIndex if with_ids else TurboIndex)(rows.shape[1], bits, metric, seed)
-        numbers = None if ids is None else read_ids(ids)
+        numbers = None if ids is None else read_ids(ids, once=True)
         if numbers is not None and ids is not None:
             _require_as_many(ids, len(numbers), source, len(rows))
         start = 0
@@ -154,11 +155,10 @@ def _of_vectors(out: Output, source: Path, with_ids: bool, ids: Path | None, bit
             stop = start + len(block)
             if not with_ids:
                 index.add(block)
-            elif numbers is None or ids is None:
+            elif numbers is None:
                 index.add(block, np.arange(start, stop, dtype=np.uint64))
             else:
-                with reading(ids):
-                    index.add(block, numbers[start:stop])
+                index.add(block, numbers[start:stop])
             start = stop
     return index
 

@@ -19,7 +19,7 @@ SIDE_MAX: Final = 16384
 PIXELS_MAX: Final = 2**26
 POINT_HINT: Final = "three numbers with commas and no spaces, such as 1.5,0,-4"
 
-Numbers = tuple[float, ...]
+Numbers = tuple[float, float, float]
 
 
 class Point(click.ParamType):  # type: ignore[type-arg, unused-ignore]
@@ -31,7 +31,7 @@ class Point(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         if isinstance(value, tuple):
             return value
         numbers = _numbers(value)
-        if numbers is None or len(numbers) != 3:
+        if numbers is None:
             self.fail(f"expected {POINT_HINT}, got {value!r}", param, ctx)
         return numbers
 
@@ -46,19 +46,20 @@ class Colour(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             return value
         digits = str(value).removeprefix("#")
         if len(digits) == 6 and str(value).startswith("#") and all(c in "0123456789abcdefABCDEF" for c in digits):
-            return tuple(byte / 255 for byte in bytes.fromhex(digits))
+            red, green, blue = (byte / 255 for byte in bytes.fromhex(digits))
+            return red, green, blue
         numbers = _numbers(value)
-        if numbers is None or len(numbers) != 3 or not all(0 <= number <= 1 for number in numbers):
+        if numbers is None or not all(0 <= number <= 1 for number in numbers):
             self.fail(f"expected three numbers from 0 to 1, such as 0.9,0.9,1, or '#e6e6ff', got {value!r}", param, ctx)
         return numbers
 
 
 def _numbers(text: str) -> Numbers | None:
     try:
-        numbers = tuple(float(part) for part in str(text).split(","))
+        x, y, z = (float(part) for part in str(text).split(","))
     except ValueError:
         return None
-    return numbers if all(abs(number) <= 1e30 for number in numbers) else None  # a NaN is not
+    return (x, y, z) if all(abs(number) <= 1e30 for number in (x, y, z)) else None  # a NaN is not
 
 
 @declare("render")
@@ -169,7 +170,7 @@ def placed_camera(
     default = Camera.default(scene, width, height)
     if eye is None and target is None and up is None and fov is None:
         return default
-    at = tuple(default.position) if eye is None else eye
+    at = default.position if eye is None else eye
     to = scene_center(scene) if target is None else target
     try:
         return Camera.look_at(at, to, up or (0.0, -1.0, 0.0), 50.0 if fov is None else fov, width=width, height=height)

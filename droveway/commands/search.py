@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from droveway import exits
-from droveway.exits import UsageProblem, quoted, reading
+from droveway.exits import quoted
 from droveway.main import PATH, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -24,7 +24,7 @@ BLOCK_BYTES: Final = 1 << 18
 @click.argument("file", metavar="X.jvim", type=PATH)
 @click.argument("queries", metavar="Q.npy", type=PATH)
 @click.option("-k", "k", metavar="K", type=WholeNumber(0), default=10, show_default=True, help="Rows for each query.")
-@click.option("--allow", metavar="IDS.npy", type=PATH, help="Only these ids, uint64[n].")
+@click.option("--allow", metavar="IDS.npy", type=PATH, help="Only these ids, uint64[n]; of a .jvi row numbers.")
 @click.option("--deny", metavar="IDS.npy", type=PATH, help="None of these ids, uint64[n].")
 @click.option("-o", "--output", "answer", metavar="ANSWER.npz", type=PATH, help="All scores and ids, as numpy arrays.")
 def command(
@@ -35,7 +35,7 @@ def command(
     Best first, equal scores by the lower id; fewer than K where the index, or the list of allowed ids, has no more. The
     answer is the same on every machine and for any number of threads: its digest stands in the last line.
     """
-    from droveway.index_files import index_kind, load_index
+    from droveway.index_files import about, index_kind, load_index
     from droveway.npy_file import VECTORS, NpyFile, check_dim, read_ids
     from droveway.whole_file import require_another, require_ending, require_place
 
@@ -46,15 +46,14 @@ def command(
     swapped = queries.is_file() and index_kind(queries) is not None
     hint = f"the index comes first: droveway search {quoted(queries)} {quoted(file)}" if swapped else ""
     index: Any = load_index(file, otherwise=hint)
-    if (allow is not None or deny is not None) and index_kind(file) != "jvim":
-        raise UsageProblem(file, "a .jvi has no ids: expected neither --allow nor --deny", "index build -o X.jvim")
     lists = {}
     for name, path in (("allow", allow), ("deny", deny)):
         if path is not None:
             lists[name] = read_ids(path)
     with NpyFile(queries, VECTORS) as rows:
         check_dim(queries, rows.shape, index.dim, file)
-        scores, ids = _answers(index, rows, k, lists, allow or deny or queries)
+        with about(queries, allow=allow, deny=deny):
+            scores, ids = _answers(index, rows, k, lists)
     _tell(out, scores, ids)
     if answer is not None:
         _save(answer, scores, ids, index.cid)
@@ -63,16 +62,15 @@ def command(
     return exits.YES
 
 
-def _answers(index: Any, rows: "NpyFile", k: int, lists: dict[str, Any], named: Path) -> tuple[Any, Any]:
+def _answers(index: Any, rows: "NpyFile", k: int, lists: dict[str, Any]) -> tuple[Any, Any]:
     """float32[n, m] and uint64[n, m]: the scores and ids of all queries, found block by block."""
     import numpy as np
 
     scores, ids = [], []
-    with reading(named):
-        for _, block in rows.blocks(BLOCK_BYTES) if len(rows) else ((0, np.zeros(rows.shape, np.float32)),):
-            found = index.search(block, k, **lists)
-            scores.append(found[0])
-            ids.append(found[1])
+    for _, block in rows.blocks(BLOCK_BYTES) if len(rows) else ((0, np.zeros(rows.shape, np.float32)),):
+        found = index.search(block, k, **lists)
+        scores.append(found[0])
+        ids.append(found[1])
     return np.concatenate(scores), np.concatenate(ids)
 
 
