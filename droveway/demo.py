@@ -152,6 +152,13 @@ def search_moments(folder: Path) -> Searched:
 
 def render_scene(folder: Path) -> Rendered:
     """Journey 3: the same warehouse as Gaussian splats, saved, loaded, and drawn by the CPU."""
+    image, effect = draw_scene(folder)
+    head = _append(folder, RENDER_KIND, effect, parent=0)
+    return Rendered(SPLATS, SH_DEGREE, WIDTH, HEIGHT, image.digest(), head.size, head.root)
+
+
+def draw_scene(folder: Path) -> tuple[Any, dict[str, Any]]:
+    """Make the scene, save it and its camera, draw the picture from them: the image, and what the ledger says of it."""
     from coord.synthetic import warehouse_cells
     from splat.synthetic import warehouse, warehouse_camera
 
@@ -160,8 +167,7 @@ def render_scene(folder: Path) -> Rendered:
     (folder / CAMERA).write_text(warehouse_camera(cells, 1.0, WIDTH, HEIGHT).to_json() + "\n")
     image, effect = _render_again(folder)
     image.save(folder / PICTURE)
-    head = _append(folder, RENDER_KIND, effect, parent=0)
-    return Rendered(SPLATS, SH_DEGREE, WIDTH, HEIGHT, image.digest(), head.size, head.root)
+    return image, effect
 
 
 def audit_run(folder: Path) -> Audited:

@@ -43,6 +43,17 @@ def examples() -> dict[str, str]:
     return found
 
 
+def demo() -> dict[str, str]:
+    """What `droveway demo` comes to: the root, the index, the picture. The audit is left out: it changes nothing."""
+    from droveway.demo import render_scene, search_moments, simulate_fleet
+
+    with tempfile.TemporaryDirectory() as folder:
+        simulate_fleet(Path(folder))
+        searched = search_moments(Path(folder))
+        rendered = render_scene(Path(folder))
+    return {"root": rendered.root.hex(), "index": searched.cid, "picture": rendered.digest}
+
+
 def run() -> dict[str, str]:
     """Root of each small fixed run of `tests/golden_runs.py`."""
     from golden_runs import roots
@@ -60,6 +71,7 @@ def scene() -> dict[str, str]:
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "selftest": selftest,
     "examples": examples,
+    "demo": demo,
     "run": run,
     "scene": scene,
 }

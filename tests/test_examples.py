@@ -10,7 +10,12 @@ EXAMPLES = sorted((Path(__file__).resolve().parent.parent / "examples").glob("[0
 
 
 def test_there_are_examples() -> None:
-    assert [path.name for path in EXAMPLES] == ["01_simulate.py", "02_audit.py"]
+    assert [path.name for path in EXAMPLES] == [
+        "01_simulate.py",
+        "02_audit.py",
+        "03_search.py",
+        "04_render.py",
+    ]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -1,9 +1,15 @@
 """What the README shows is what happens."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from droveway.demo import PICTURE, draw_scene
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -14,25 +20,41 @@ def block(language: str, number: int) -> str:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)[number]
 
 
-def test_the_commands_give_the_printed_result_and_the_recorded_root(
+def run_here(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "droveway", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def timeless(text: str) -> str:
+    """The text without the times that belong to a machine."""
+    return re.sub(r" \[\d+\.\d s\]", "", text)
+
+
+def test_the_first_commands_give_the_printed_output_and_the_recorded_root(
     tmp_path: Path, golden: dict[str, dict[str, str]]
 ) -> None:
-    commands = block("sh", 0).splitlines() + block("sh", 1).splitlines()
-    assert commands[0] == "pip install ."
+    assert block("sh", 0) == "pip install . && droveway demo\n"
+    done = run_here("demo", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    shown = block("text", 0)
+    assert timeless(done.stdout) == timeless(shown)
+    assert len(re.findall(r" \[\d+\.\d s\]", shown)) == 4
+    assert f"\nroot      {golden['demo']['root']}\n" in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_commands_of_the_table_run_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    shown = []
-    for line in commands[1:]:
-        program, *arguments = line.split()
-        assert program == "droveway"
-        done = subprocess.run(
-            [sys.executable, "-m", "droveway", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        shown.append(done.stdout)
-    assert shown[0] == block("text", 0)
-    assert shown[0].splitlines()[-1] == f"root    {golden['examples']['yard']}"
-    assert shown[1].startswith("verified: 401 events, 200 decisions, 200 made again")
-    assert (tmp_path / "yard.png").stat().st_size > 10_000
+    commands = [line for line in re.findall(r"`droveway ([^`]*)`", README) if " yard" in line or "/yard" in line]
+    assert [line.split()[0] for line in commands] == ["simulate", "verify", "explain", "verify"]
+    checkpoint = "SIZE:ROOT"
+    for line in commands:
+        done = run_here(*line.replace("SIZE:ROOT", checkpoint).split(), folder=tmp_path)
+        assert done.returncode == 0, (line, done.stderr)
+        info = json.loads(run_here("info", "yard", "--json", folder=tmp_path).stdout)
+        checkpoint = f"{info['size']}:{info['root']}"
 
 
 def test_the_python_example_is_short_and_prints_what_is_shown(tmp_path: Path) -> None:
@@ -51,11 +73,13 @@ def test_the_tables_are_those_of_the_results() -> None:
     assert f"{scope['START']}{make()}{scope['END']}" in README
 
 
-def test_the_picture_is_there_and_small() -> None:
+def test_the_picture_is_the_demos_and_small(tmp_path: Path) -> None:
     (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
-    data = (ROOT / picture).read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    assert len(data) < 150_000
+    assert (ROOT / picture).stat().st_size < 150_000
+    draw_scene(tmp_path)
+    with Image.open(ROOT / picture) as shown, Image.open(tmp_path / PICTURE) as made:
+        apart = np.asarray(shown.convert("RGB"), np.float64) - np.asarray(made.convert("RGB"), np.float64)
+    assert 10 * np.log10(255**2 / (apart**2).mean()) > 34  # its colours are reduced to 256
 
 
 def test_the_map_of_the_yard_is_made_by_its_rule() -> None:
