@@ -40,20 +40,19 @@ index.remove(np.array([best]))
 assert best not in index.search(queries[:1], 10)[1]
 
 # All scores of query 1, exact ones to the right, those of the index upwards; its ten nearest in red.
-order = np.argsort(ids)
 of_index, by_index = index.search(queries[1:2], len(index))
 exact, by_exact = exact_search(rows, queries[1:2], len(rows), "cosine")
 at_id = np.zeros((2, len(rows)))
 at_id[0, by_exact[0]] = exact[0]
 at_id[1, by_index[0] - ids[0]] = of_index[0]
 keep = np.delete(np.arange(len(rows)), int(best - ids[0]))
-column, row = np.clip((at_id[:, keep] + 0.25) / 1.25 * SIDE, 0, SIDE - 1).astype(int)
+column, row = np.clip((at_id[:, keep] + 0.5) / 1.3 * SIDE, 0, SIDE - 1).astype(int)
 count = np.zeros((SIDE, SIDE))
 np.add.at(count, (SIDE - 1 - row, column), 1)
 shade = np.minimum(count / 4, 1)[..., None]
 picture = np.where(count[..., None] > 0, INK[0] * (1 - shade) + INK[1] * shade, 255).astype(np.uint8)
 for i in (by_exact[0, :10]).tolist():
-    x, y = np.clip((at_id[:, i] + 0.25) / 1.25 * SIDE, 2, SIDE - 3).astype(int)
+    x, y = np.clip((at_id[:, i] + 0.5) / 1.3 * SIDE, 2, SIDE - 3).astype(int)
     picture[SIDE - 2 - y : SIDE + 1 - y, x - 1 : x + 2] = (200, 40, 40)
 Image.fromarray(picture).save(folder / "scores.png")
 print(f"picture: {folder / 'scores.png'}")
