@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from splat.compressed_ply import is_compressed_ply, read_compressed_ply
@@ -10,37 +11,58 @@ from splat.inria_ply import read_inria_ply
 from splat.ply import open_ply
 from splat.scene import Scene
 from splat.scene_checks import SplatArrays, checked
+from splat.sog import read_sog_folder, read_sog_zip
+from splat.sog_meta import META
 from splat.source_file import SourceFile
 from splat.splat_file import read_splat_file
 
-READABLE = "INRIA .ply, compressed .ply or .splat"
-_SIGNATURES = ((b"NGSP", "SPZ"), (b"\x1f\x8b", "gzip, as of SPZ"), (b"glTF", "glTF"), (b"PK\x03\x04", "zip, as of SOG"))
+READABLE = "INRIA .ply, compressed .ply, .splat or SOG (a folder, its meta.json, or .sog)"
+_SIGNATURES = ((b"NGSP", "SPZ"), (b"\x1f\x8b", "gzip, as of SPZ"), (b"glTF", "glTF"))
 _EXTENSIONS = {".spz": "SPZ", ".ksplat": ".ksplat", ".glb": "glTF", ".gltf": "glTF"}
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What a file holds, as it holds it."""
+
+    arrays: SplatArrays
+    antialiased: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def read_scene(path: Path, axes: str | None, *, repair: bool) -> Scene:
     """The scene in a file or folder; see `Scene.load`."""
-    arrays, notes = _read(path)
-    frame = axes or "RDF"
-    arrays, warnings = checked(arrays, path, frame, repair=repair)
+    content = _read(path)
+    source_axes = axes or "RDF"
+    arrays, warnings = checked(content.arrays, path, source_axes, repair=repair)
     return Scene(
-        arrays.means, arrays.log_scales, arrays.quats, arrays.opacities, arrays.sh,
-        source_axes=frame, warnings=(*notes, *warnings),
-    )  # fmt: skip
+        means=arrays.means,
+        log_scales=arrays.log_scales,
+        quats=arrays.quats,
+        opacities=arrays.opacities,
+        sh=arrays.sh,
+        antialiased=content.antialiased,
+        source_axes=source_axes,
+        warnings=(*content.notes, *warnings),
+    )
 
 
-def _read(path: Path) -> tuple[SplatArrays, tuple[str, ...]]:
-    """The arrays as the file has them, and warnings."""
+def _read(path: Path) -> _Content:
+    if path.is_dir() or path.name == META:
+        return _Content(*read_sog_folder(path if path.is_dir() else path.parent))
     with SourceFile(path) as source:
         head = source.read_most(8)
         source.seek(0)
+        if head.startswith(b"PK"):
+            return _Content(*read_sog_zip(source))
         if head.startswith(b"ply"):
             ply = open_ply(source)
             read = read_compressed_ply if is_compressed_ply(ply) else read_inria_ply
             spare = ply.spare_bytes
-            return read(ply), (f"ignored {spare} bytes after the last element",) if spare else ()
+            notes = (f"ignored {spare} bytes after the last element",) if spare else ()
+            return _Content(read(ply), notes=notes)
         if path.suffix.lower() == ".splat":
-            return read_splat_file(source), ()
+            return _Content(read_splat_file(source))
         raise _not_readable(path, head)
 
 

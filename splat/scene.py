@@ -79,8 +79,9 @@ class Scene:
     def load(path: str | os.PathLike[str], axes: str | None = None, repair: bool = False) -> Scene:
         """Read a scene file: its format is told by its content first, then by the name's extension.
 
-        Formats: INRIA .ply (ASCII and big-endian too), compressed .ply and .splat; a page each in docs/formats. `axes`
-        says in which axes the file is, where that is not what the format says ("RUB", …); the scene is RDF.
+        Formats: INRIA .ply (ASCII and big-endian too), compressed .ply, .splat, and SOG version 2 as a folder, as its
+        meta.json or as a .sog file; a page each in docs/formats. `axes` says in which axes the file is, where that is
+        not what the format says ("RUB", …); the scene is RDF.
         `repair=True` drops splats with values that are not finite and takes identity for zero quaternions, and says so
         in `warnings`; without it they are an error.
 

@@ -16,7 +16,7 @@ from splat.errors import SceneFileError
 
 
 class SourceFile:
-    """An open regular file: `path`, `size` in bytes, `position`.
+    """An open regular file: `path`, `size` in bytes, `position`, and the `stream` itself.
 
     Raises OSError, also where the path is a folder, a pipe, a socket or a device.
     """
@@ -30,7 +30,7 @@ class SourceFile:
             if stat.S_ISDIR(about.st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
             raise OSError(errno.EINVAL, "is not a regular file", str(self.path))
-        self._stream = os.fdopen(descriptor, "rb")
+        self.stream = os.fdopen(descriptor, "rb")
         self.size = about.st_size
 
     def __enter__(self) -> SourceFile:
@@ -39,25 +39,25 @@ class SourceFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stream.close()
+        self.stream.close()
 
     @property
     def position(self) -> int:
         """The offset of the next byte."""
-        return self._stream.tell()
+        return self.stream.tell()
 
     def seek(self, offset: int) -> None:
         """Go to the byte at this offset."""
-        self._stream.seek(offset)
+        self.stream.seek(offset)
 
     def read_most(self, count: int) -> bytes:
         """The next bytes, fewer than `count` only at the end of the file."""
-        return self._stream.read(count)
+        return self.stream.read(min(count, self.size))
 
     def read_rows(self, dtype: np.dtype[Any], count: int, field: str) -> NDArray[Any]:
         """The next `count` records, read-only. Raises SceneFileError where the file ends before (it shrank)."""
         start, wanted = self.position, dtype.itemsize * count
-        data = self._stream.read(wanted)
+        data = self.stream.read(wanted)
         if len(data) != wanted:
             raise SceneFileError(self.path, start, field, f"{wanted} bytes", f"{len(data)}")
         return np.frombuffer(data, dtype, count)
