@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BESIDE = [folder / "shared" / "data" for folder in (ROOT.parent, ROOT.parent.parent)]
 DATA = Path(os.environ.get("DROVEWAY_DATA") or next((folder for folder in BESIDE if folder.is_dir()), BESIDE[0]))
 WAREHOUSE = DATA / "maps" / "warehouse-10-20-10-2-1.map"
+BIKER = DATA / "splats" / "biker.compressed.ply"
 MB = 2**20  # the unit of all limits below
 
 AT_EXIT = """
@@ -91,13 +92,37 @@ def memory(python: str, folder: Path) -> Iterator[dict[str, object]]:
     coord = peak(python, AT_EXIT + "import coord", folder=folder)
     refuse("import coord", coord.loaded, {"scipy", "rocksdict", "cryptography", "PIL", "lmdb", "storage"})
     yield line("import coord", coord.megabytes, numpy.megabytes + 8, "MB", "numpy + 8 MB")
+    for used in ("from vector import IdMapIndex, exact_search", "from splat import Scene, render"):
+        light = peak(python, AT_EXIT + used, folder=folder)
+        refuse(used, light.loaded, {"scipy", "rocksdict", "cryptography", "PIL", "lmdb", "storage", "coord"})
+        yield line(used, light.megabytes, numpy.megabytes + 8, "MB", "numpy + 8 MB")
     yard = ROOT / "examples" / "sites" / "yard.toml"
     small = peak(python, COMMAND, "simulate", str(yard), "-o", "yard", "--ticks", "200", folder=folder)
     yield line("simulate yard, 200 ticks", small.megabytes, 64, "MB")
+    demo = peak(python, COMMAND, "demo", "-o", "demo", folder=folder)
+    yield line("demo", demo.megabytes, 64, "MB")
+    yield from search(python, folder)
+    if BIKER.is_file():
+        options = ("-o", "biker.png", "--width", "1280", "--height", "720")
+        drawn = peak(python, COMMAND, "render", str(BIKER), *options, folder=folder)
+        yield line("render biker, 152,746 splats, 1280 × 720", drawn.megabytes, 96, "MB")
+    else:
+        print(f"{BIKER} is absent: drawing is not measured", file=sys.stderr)
     if WAREHOUSE.is_file():
         yield from warehouse(python, folder)
     else:
         print(f"{WAREHOUSE} is absent: the warehouse is not measured", file=sys.stderr)
+
+
+def search(python: str, folder: Path) -> Iterator[dict[str, object]]:
+    """An index of 100,000 rows of 100 coordinates, built from a file and asked by the command line."""
+    rows = "import numpy\nx = numpy.random.Generator(numpy.random.PCG64(1)).standard_normal((100_000, 100), 'f4')\n"
+    rows += "numpy.save('rows.npy', x)\nnumpy.save('queries.npy', x[:1000] + x[1000:2000])"
+    subprocess.run([python, "-c", rows], cwd=folder, check=True)
+    built = peak(python, COMMAND, "index", "build", "rows.npy", "-o", "rows.jvim", folder=folder)
+    yield line("index build, 100,000 × 100", built.megabytes, 96, "MB")
+    asked = peak(python, COMMAND, "search", "rows.jvim", "queries.npy", "-k", "10", folder=folder)
+    yield line("search, 1,000 queries in 100,000 × 100", asked.megabytes, 64, "MB")
 
 
 def warehouse(python: str, folder: Path) -> Iterator[dict[str, object]]:

@@ -32,34 +32,43 @@ def prepare(threads: int = 1) -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
-def alternate(ours: Callable[[], object], peer: Callable[[], object], seconds: float = 1.0) -> tuple[float, float]:
+def alternate(
+    ours: Callable[[], object],
+    peer: Callable[[], object],
+    seconds: float = 1.0,
+    clock: Callable[[], float] = time.thread_time,
+) -> tuple[float, float]:
     """Median seconds a call of ours and of the peer, measured in turns for about `seconds` seconds each.
 
     What is measured is the time of the calling thread on its processor, so that other processes disturb less; both
-    sides must therefore compute on one thread.
+    sides must therefore compute on one thread. A peer that keeps a thread of its own needs `time.process_time`.
     """
-    single = min(_time(ours, 1), _time(ours, 1), _time(peer, 1), _time(peer, 1))
+    single = min(_time(call, 1, clock) for call in (ours, ours, peer, peer))
     repeats = max(1, round(0.002 / single))  # a sample lasts at least two milliseconds
     rounds = max(7, min(101, round(seconds / (single * repeats))))
-    samples = [(_time(ours, repeats), _time(peer, repeats)) for _ in range(rounds)]
+    samples = [(_time(ours, repeats, clock), _time(peer, repeats, clock)) for _ in range(rounds)]
     return statistics.median(a for a, _ in samples), statistics.median(b for _, b in samples)
 
 
-def _time(call: Callable[[], object], repeats: int) -> float:
-    start = time.thread_time()
+def _time(call: Callable[[], object], repeats: int, clock: Callable[[], float]) -> float:
+    start = clock()
     for _ in range(repeats):
         call()
-    return (time.thread_time() - start) / repeats
+    return (clock() - start) / repeats
 
 
 class Report:
     """Prints one JSON object a line (docs/benchmarks.md) and keeps them for --save."""
 
-    def __init__(self, bench: str) -> None:
-        parser = argparse.ArgumentParser(description=f"benchmark {bench}: prints one JSON object a line")
+    def __init__(self, bench: str, options: argparse.ArgumentParser | None = None) -> None:
+        """`options`: a parser without help, for what a script takes besides --save; `asked` has all of it."""
+        parser = argparse.ArgumentParser(
+            description=f"benchmark {bench}: prints one JSON object a line", parents=[options] if options else []
+        )
         parser.add_argument("--save", action="store_true", help=f"keep the lines in benchmarks/results/{bench}.jsonl")
         self.bench = bench
-        self.save = parser.parse_args().save
+        self.asked = parser.parse_args()
+        self.save = bool(self.asked.save)
         self.lines: list[str] = []
 
     def add(self, case: str, ours: float, peer: float, peer_name: str, unit: str, better: str) -> None:

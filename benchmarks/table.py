@@ -95,9 +95,48 @@ def planning_and_ledger() -> Iterator[str]:
             yield f"| {case} | {ours} {line['unit']} | {line['peer_name']}: {peer} | {line['ratio']:.2f} |\n"
 
 
+def search() -> Iterator[str]:
+    """One quantity a row, one index a column; exact search below, for its peers are others."""
+    rows: dict[str, list[Line]] = {}
+    for line in lines("search"):
+        if line["peer_name"] != "limit":
+            rows.setdefault(line["case"], []).append(line)
+    exact = rows.pop("exact_search, batch of 100", [])
+    if rows:
+        peers = list(dict.fromkeys(line["peer_name"] for found in rows.values() for line in found))
+        yield f"| 100,000 × 100 word vectors at 4 bits | ours | {' | '.join(peers)} |\n"
+        yield f"|---|---|{'---|' * len(peers)}\n"
+        for case, found in rows.items():
+            unit = "" if found[0]["unit"] == "share" else f", {found[0]['unit']}"
+            cells = [number(found[0]["ours"]), *(f"{number(line['peer'])} ({line['ratio']:.2f})" for line in found)]
+            yield f"| {case}{unit} | {' | '.join(cells)} |\n"
+    for line in exact:
+        name = line["peer_name"]
+        if line is exact[0]:
+            yield "\n| 100,000 × 100 word vectors, exactly | ours, float64 | peer | ratio |\n|---|---|---|---|\n"
+        ours, peer = number(line["ours"]), number(line["peer"])
+        yield f"| {line['case']}, {line['unit']} | {ours} | {name}: {peer} | {line['ratio']:.2f} |\n"
+
+
+def render() -> Iterator[str]:
+    """Milliseconds a frame."""
+    kept = [line for line in lines("render") if line["unit"] == "ms/frame"]
+    if kept:
+        yield "| drawing 1280 × 720, milliseconds a frame | ours | peer | ratio |\n|---|---|---|---|\n"
+        for line in kept:
+            ours, peer = number(line["ours"]), number(line["peer"])
+            yield f"| {line['case']} | {ours} | {line['peer_name']}: {peer} | {line['ratio']:.2f} |\n"
+
+
+def number(value: float) -> str:
+    """Three digits, thousands apart."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def limits() -> Iterator[str]:
     """Everything else that has a limit of our own."""
     kept = [*lines("footprint"), *(line for line in lines("simulate") if line["unit"] in {"share", "zones"})]
+    kept += [line for line in [*lines("search"), *lines("render")] if line["peer_name"] == "limit"]
     if kept:
         yield "| what | measured | limit |\n|---|---|---|\n"
         for line in kept:
@@ -111,7 +150,9 @@ def limits() -> Iterator[str]:
 def tables() -> str:
     """All tables, as they stand in the README."""
     return "\n".join(
-        "".join(part) for part in map(list, (kernels(), fleets(), planning_and_ledger(), limits())) if part
+        "".join(part)
+        for part in map(list, (kernels(), fleets(), planning_and_ledger(), search(), render(), limits()))
+        if part
     )
 
 
