@@ -33,6 +33,7 @@ def engine(scene: str, width: int, height: int) -> Any:
         "model.point_sprites.size": 1.0,
         "model.point_sprites.absolute_size": True,
         "model.coloring": "direct",
+        "model.scivis.array_name": "color",
         "render.effect.blending.mode": "sort_cpu",
         "render.background.color": [0.0, 0.0, 0.0],
         "ui.loader_progress": False,

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ prepare()
 import numpy as np  # noqa: E402
 import numpy.typing as npt  # noqa: E402
 
-from splat import Camera, Image, RenderSettings, Scene, render  # noqa: E402
+from splat import Camera, RenderSettings, Scene, render  # noqa: E402
 from tensor import _kernels  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parent
@@ -143,3 +143,121 @@ def decibels(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
     """Peak signal-to-noise ratio of two pictures of 8 bits, colours only."""
     error = np.mean((a[..., :3].astype(np.float64) - b[..., :3].astype(np.float64)) ** 2)
     return float("inf") if error == 0 else 10 * math.log10(255 * 255 / error)
+
+
+def against_f3d(report: Report, name: str, scene: Scene, python: str, pictures: Path) -> None:
+    """Speed of both on the scene, in turns, and the pictures of both."""
+    orbit = Orbit.of(scene)
+    case = f"{name}, {len(scene):,} splats of degree {scene.degree}"
+    with f3d(python, scene) as peer:
+        for step, suffix in ((0.1, ""), (3.0, ", turned by 3° a frame")):
+            angles = [step * number for number in range(1, FRAMES + 1)]
+            cameras = [orbit.ours(angle) for angle in angles]
+            theirs = [orbit.theirs(angle) for angle in angles]
+            seconds: list[tuple[float, float]] = []
+            for _ in range(TURNS):
+                draw(scene, [orbit.ours(0.0)])
+                mine = draw(scene, cameras)
+                if peer is not None:
+                    peer.frames([orbit.theirs(0.0)])
+                    seconds.append((mine, peer.frames(theirs)["seconds"]))
+                else:
+                    seconds.append((mine, math.nan))
+            ours, other = (1000 * statistics.median(each) / FRAMES for each in zip(*seconds, strict=True))
+            if peer is not None:
+                report.add(case + suffix, ours, other, "F3D 4.0", "ms/frame", "lower")
+            else:
+                sys.stderr.write(f"{case}{suffix}: {ours:.1f} ms a frame\n")
+        if peer is not None:
+            compare(report, name, scene, orbit, peer, pictures)
+    stages(report, case, scene, orbit)
+    two_threads(report, case, scene, orbit)
+
+
+def stages(report: Report, case: str, scene: Scene, orbit: Orbit) -> None:
+    """What each step of ours takes, by clocks around the functions that `render` calls."""
+    spent = dict.fromkeys(("project", "depth_order", "bin_tiles", "blend"), 0.0)
+
+    def clocked(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any, **named: Any) -> Any:
+            start = time.process_time()
+            try:
+                return call(*arguments, **named)
+            finally:
+                spent[name] += time.process_time() - start
+
+        return timed
+
+    drawing, blending = sys.modules["splat.render"], sys.modules["splat.blend"]
+    places = [(drawing, "project"), (drawing, "depth_order"), (blending, "bin_tiles"), (drawing, "blend")]
+    kept = [(module, name, getattr(module, name)) for module, name in places]
+    try:
+        for module, name, call in kept:
+            setattr(module, name, clocked(name, call))
+        total = draw(scene, [orbit.ours(0.1 * number) for number in range(1, FRAMES + 1)])
+    finally:
+        for module, name, call in kept:
+            setattr(module, name, call)
+    spent["blend"] -= spent["bin_tiles"]  # which it calls
+    for name, seconds in spent.items():
+        each, whole = 1000 * seconds / FRAMES, 1000 * total / FRAMES
+        report.add(f"{case}, {name}", each, whole, "the whole frame", "ms", "lower")
+
+
+def compare(report: Report, name: str, scene: Scene, orbit: Orbit, peer: F3d, pictures: Path) -> None:
+    """F3D's picture against ours, the same view; with F3D's smoothing."""
+    from PIL import Image as Pillow
+
+    file = pictures / f"{name}-f3d.png"
+    peer.frames([orbit.theirs(0.0)], file)
+    with Pillow.open(file) as opened:
+        theirs = np.asarray(opened.convert("RGB"))
+    ours = render(scene, orbit.ours(0.0), RenderSettings(blur=0.075))
+    ours.save(pictures / f"{name}-ours.png")
+    report.add(f"{name}, F3D's picture against ours", decibels(theirs, ours.rgba), 25.0, "limit", "dB", "higher")
+
+
+def two_threads(report: Report, case: str, scene: Scene, orbit: Orbit) -> None:
+    """The wall clock of one and of two threads, in turns."""
+    allowed = os.sched_getaffinity(0)
+    every = set(range(os.cpu_count() or 1))
+    cameras = [orbit.ours(0.1 * number) for number in range(1, FRAMES + 1)]
+    walls: dict[int, list[float]] = {1: [], 2: []}
+    try:
+        os.sched_setaffinity(0, every)
+        for _ in range(TURNS):
+            for threads, taken in walls.items():
+                _kernels.set_threads(threads)
+                start = time.perf_counter()
+                draw(scene, cameras)
+                taken.append(time.perf_counter() - start)
+    finally:
+        _kernels.set_threads(1)
+        os.sched_setaffinity(0, allowed)
+    one, two = (1000 * statistics.median(taken) / FRAMES for taken in walls.values())
+    report.add(f"{case}, two threads, wall clock", two, one, "ours, one thread", "ms/frame", "lower")
+
+
+def main() -> None:
+    """All cases; exit 1 when a guard fails."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--scene", type=Path, action="append", default=[], help="a further scene")
+    parser.add_argument("--f3d-python", default=sys.executable, help="the Python that has F3D")
+    parser.add_argument("--pictures", type=Path, help="keep the compared pictures in this folder")
+    report = Report("render", parser)
+    asked = report.asked
+    with tempfile.TemporaryDirectory() as name:
+        pictures = asked.pictures or Path(name)
+        pictures.mkdir(parents=True, exist_ok=True)
+        biker = Scene.load(DATA / "splats" / "biker.compressed.ply")
+        against_twin(report, biker)
+        for title, scene in [("biker", biker), *((path.stem, Scene.load(path)) for path in asked.scene)]:
+            against_f3d(report, title, scene, asked.f3d_python, pictures)
+    report.finish()
+    failed = [line for line in map(json.loads, report.lines) if line["unit"] == "dB" and line["ratio"] < 1]
+    if failed:
+        sys.exit(f"guard failed: {', '.join(line['case'] for line in failed)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -105,7 +105,7 @@ def bytes_a_row(name: str) -> float:
 
 
 def print_bytes(name: str) -> None:
-    """What 100,000 rows add to the resident memory of this process, with what a search needs; printed as bytes a row."""
+    """What 100,000 rows add to the resident memory of this process, with what a search needs; printed by the row."""
     rows, queries = words.load(None)
     index = Index(name, rows[:20_000].copy())
     index.add(index.fit(rows[:1000]))

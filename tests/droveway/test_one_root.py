@@ -80,3 +80,42 @@ def test_the_kernels_change_nothing_in_the_recorded_root(
     record = ask("simulate", yard, "-o", tmp_path / "run", "--sync", "os", "--json").record
     assert record["ticks"] == 200
     assert record["root"] == golden["examples"]["yard"]
+
+
+DEMO_QUICK = [
+    {"DROVEWAY_ISA": "v3", "DROVEWAY_THREADS": "1", "PYTHONHASHSEED": "1", "TZ": "Asia/Kathmandu", "LC_ALL": "C"},
+    {"DROVEWAY_ISA": "v4", "DROVEWAY_THREADS": "3", "PYTHONHASHSEED": "0", "TZ": "America/St_Johns"},
+]
+DEMO_FULL = [
+    {"DROVEWAY_ISA": "v3", "DROVEWAY_THREADS": "2", "PYTHONHASHSEED": "random"},
+    {"DROVEWAY_ISA": "v3", "DROVEWAY_THREADS": "7", "LC_ALL": "tr_TR.UTF-8", "TZ": "Pacific/Apia"},
+    {"DROVEWAY_ISA": "v4", "DROVEWAY_THREADS": "1"},
+    {"DROVEWAY_ISA": "v4", "DROVEWAY_THREADS": "2", "PYTHONOPTIMIZE": "1"},
+    {"DROVEWAY_ISA": "v4", "DROVEWAY_THREADS": "7", "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"},
+    {"DROVEWAY_ISA": "ref", "PYTHONHASHSEED": "random"},
+]
+
+
+def demo_prints_the_root_of_the_readme(environment: dict[str, str], builds: set[str], ask_process: Ask) -> None:
+    build = environment["DROVEWAY_ISA"]
+    told = ask_process("demo", "--json", **environment)
+    if build not in builds:
+        assert told.code == 2, f"{platform.machine()} has no {build}: that must be said"
+        return
+    assert told.code == 0, told.out + told.err
+    root = told.records[-1]["root"]
+    assert root == told.records[-1]["recorded"]
+    assert root in (Path(__file__).parents[2] / "README.md").read_text()
+
+
+@pytest.mark.parametrize("environment", DEMO_QUICK, ids=lambda e: "-".join(e.values()).replace("/", "_"))
+def test_the_demo_has_one_root(environment: dict[str, str], builds: set[str], ask_process: Ask) -> None:
+    demo_prints_the_root_of_the_readme(environment, builds, ask_process)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", DEMO_FULL, ids=lambda e: "-".join(e.values()).replace("/", "_"))
+def test_the_demo_has_one_root_in_further_environments(
+    environment: dict[str, str], builds: set[str], ask_process: Ask
+) -> None:
+    demo_prints_the_root_of_the_readme(environment, builds, ask_process)

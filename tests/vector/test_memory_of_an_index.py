@@ -1,0 +1,41 @@
+"""An index holds codes, not rows: what it adds to a fresh process, byte by byte."""
+
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+GROWTH = """
+import sys
+import numpy as np
+from vector import IdMapIndex, TurboIndex
+
+dim, n, part = {dim}, 100_000, 1000
+def resident():
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(lines["RssAnon"].split()[0]) * 1024
+def add(index, first):
+    x = generator.standard_normal((part, dim), np.float32)
+    index.add(x, *([np.arange(first, first + part, dtype=np.uint64) * np.uint64(977)] if ids else []))
+generator, ids = np.random.Generator(np.random.PCG64(1)), {ids}
+warm, index = {make}, {make}
+add(warm, 0)
+warm.search(np.ones((2, dim), np.float32), 10)
+before = resident()
+for first in range(0, n, part):
+    add(index, first)
+index.search(np.ones((2, dim), np.float32), 10)
+print((resident() - before) / n)
+"""
+
+
+@pytest.mark.parametrize("dim", [64, 100, 256])
+@pytest.mark.parametrize("maker", ["TurboIndex", "IdMapIndex"])
+def test_a_row_costs_half_a_byte_a_coordinate_and_24_more(
+    dim: int, maker: str, python: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    make = f'{maker}({dim}, bits=4, metric="ip")'
+    done = python(GROWTH.format(dim=dim, make=make, ids=maker == "IdMapIndex"))
+    assert done.returncode == 0, done.stderr
+    padded = -(-dim // 64) * 64
+    assert float(done.stdout) <= padded / 2 + 24
