@@ -103,8 +103,8 @@ def memory(python: str, folder: Path) -> Iterator[dict[str, object]]:
     yield line("demo", demo.megabytes, 64, "MB")
     yield from search(python, folder)
     if BIKER.is_file():
-        options = ("-o", "biker.png", "--width", "1280", "--height", "720")
-        drawn = peak(python, COMMAND, "render", str(BIKER), *options, folder=folder)
+        size = ("--width", "1280", "--height", "720")
+        drawn = peak(python, COMMAND, "render", str(BIKER), "-o", "biker.png", *size, folder=folder)
         yield line("render biker, 152,746 splats, 1280 × 720", drawn.megabytes, 96, "MB")
     else:
         print(f"{BIKER} is absent: drawing is not measured", file=sys.stderr)
