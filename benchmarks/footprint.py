@@ -105,7 +105,7 @@ def memory(python: str, folder: Path) -> Iterator[dict[str, object]]:
     if BIKER.is_file():
         size = ("--width", "1280", "--height", "720")
         drawn = peak(python, COMMAND, "render", str(BIKER), "-o", "biker.png", *size, folder=folder)
-        yield line("render biker, 152,746 splats, 1280 × 720", drawn.megabytes, 96, "MB")
+        yield line("render biker, 152,746 splats, 1280 × 720", drawn.megabytes, 72, "MB")
     else:
         print(f"{BIKER} is absent: drawing is not measured", file=sys.stderr)
     if WAREHOUSE.is_file():
@@ -120,7 +120,7 @@ def search(python: str, folder: Path) -> Iterator[dict[str, object]]:
     rows += "numpy.save('rows.npy', x)\nnumpy.save('queries.npy', x[:1000] + x[1000:2000])"
     subprocess.run([python, "-c", rows], cwd=folder, check=True)
     built = peak(python, COMMAND, "index", "build", "rows.npy", "-o", "rows.jvim", folder=folder)
-    yield line("index build, 100,000 × 100", built.megabytes, 96, "MB")
+    yield line("index build, 100,000 × 100", built.megabytes, 64, "MB")
     asked = peak(python, COMMAND, "search", "rows.jvim", "queries.npy", "-k", "10", folder=folder)
     yield line("search, 1,000 queries in 100,000 × 100", asked.megabytes, 64, "MB")
 
