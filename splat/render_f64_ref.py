@@ -96,7 +96,9 @@ def _project(scene: Scene, camera: Camera, settings: RenderSettings) -> dict[str
         ],
         axis=1,
     )  # [n, 2, 3]
-    axes = _rotations(scene.quats[order].astype(np.float64)) * np.exp(scene.log_scales[order].astype(np.float64))[:, None]
+    axes = (
+        _rotations(scene.quats[order].astype(np.float64)) * np.exp(scene.log_scales[order].astype(np.float64))[:, None]
+    )
     spread = jacobian @ rotation @ axes
     plain = spread @ spread.transpose(0, 2, 1)
     cov = plain + settings.blur * np.eye(2)

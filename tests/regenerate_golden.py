@@ -68,12 +68,20 @@ def scene() -> dict[str, str]:
     return digests()
 
 
+def pictures() -> dict[str, str]:
+    """Digest of each picture of `tests/golden_pictures.py`."""
+    from golden_pictures import digests
+
+    return digests()
+
+
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "selftest": selftest,
     "examples": examples,
     "demo": demo,
     "run": run,
     "scene": scene,
+    "pictures": pictures,
 }
 
 

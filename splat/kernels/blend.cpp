@@ -99,7 +99,7 @@ bool blend_block(const Picture& picture, const Rules& rules, const uint32_t* ite
       // 2^power (docs/rendering.md has the error)
       const F rounded = power + magic;
       const F rest = power - (rounded - magic);
-      const F two = horner(rest, 0x1.ffffe8p-1f, 0x1.62e0dcp-1f, 0x1.ec06dap-3f, 0x1.ca1440p-5f, 0x1.3997d6p-7f);
+      const F two = horner(rest, 1.0f, 0x1.62e12ap-1f, 0x1.ec0382p-3f, 0x1.c9fd1ep-5f, 0x1.3a007ap-7f);
       const F alpha = lower(f32(bits(two) + (bits(rounded) << 23)), rules.alpha_max);
       const F weight = alpha * running;
       running = running * select(hit, one - alpha, one);

@@ -107,3 +107,29 @@ def load(tmp_path: Path) -> Callable[..., Scene]:
         return Scene.load(tmp_path / name, **options)  # type: ignore[arg-type]
 
     return read
+
+
+@pytest.fixture(scope="session")
+def golden_pictures(repository: Path) -> SimpleNamespace:
+    """tests/golden_pictures.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(repository / "tests"))
+        return SimpleNamespace(**runpy.run_path(str(repository / "tests" / "golden_pictures.py")))
+
+
+@pytest.fixture(scope="session")
+def make_cloud() -> Callable[..., Scene]:
+    """make_cloud(n, degree, seed, scale=…, spread=…): splats around the origin, log scales around `scale`."""
+    return random_cloud
+
+
+def random_cloud(n: int, degree: int = 0, seed: int = 0, *, scale: float = -3.0, spread: float = 1.0) -> Scene:
+    rng = np.random.default_rng(seed)
+    quats = rng.normal(size=(n, 4))
+    return Scene(
+        means=rng.normal(size=(n, 3)).astype(np.float32),
+        log_scales=(scale + spread * rng.normal(size=(n, 3))).astype(np.float32),
+        quats=(quats / np.linalg.norm(quats, axis=1, keepdims=True)).astype(np.float32),
+        opacities=rng.random(n).astype(np.float32),
+        sh=(0.5 * rng.normal(size=(n, (degree + 1) ** 2, 3))).astype(np.float32),
+    )
