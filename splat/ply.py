@@ -229,13 +229,28 @@ class _AsciiValues:
                 continue
             table = self._values[: have * columns].reshape(have, columns)
             records = np.empty(have, element.dtype)
-            with np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(over="ignore"):
                 for i, name in enumerate(element.properties):
+                    self._check_whole(element, name, row, table[:, i])
                     records[name] = table[:, i]
             yield row, records
             self._values = self._values[have * columns :]
             self._first += have * columns
             row += have
+
+    def _check_whole(self, element: Element, name: str, row: int, values: NDArray[np.float64]) -> None:
+        """A value of an integer property is a whole number that its type holds."""
+        assert element.dtype is not None
+        if element.dtype[name].kind == "f":
+            return
+        limits = np.iinfo(element.dtype[name])
+        good = (values >= limits.min) & (values <= limits.max) & (np.floor(values) == values)
+        if not good.all():
+            i = int(np.argmin(good))
+            raise SceneFileError(
+                self._source.path, None, f"element {element.name}, {name} of row {row + i}",
+                f"a whole number from {limits.min} to {limits.max}", f"{values[i]:g}",
+            )  # fmt: skip
 
     def _fill(self, element: Element, row: int) -> None:
         start = self._source.position - len(self._rest)
@@ -254,6 +269,8 @@ class _AsciiValues:
 
     def _numbers(self, words: list[bytes], start: int, element: Element) -> NDArray[np.float64]:
         try:
+            if any(b"_" in word for word in words):  # Python reads 1_0 as ten
+                raise ValueError
             return np.array([float(word) for word in words], np.float64)
         except ValueError:
             bad = next(word for word in words if not _is_number(word))
@@ -266,4 +283,4 @@ def _is_number(word: bytes) -> bool:
         float(word)
     except ValueError:
         return False
-    return True
+    return b"_" not in word

@@ -22,7 +22,7 @@ COLOR_SPACES = ("srgb",)
 _UNIT_TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scene:
     """n Gaussian splats in axes RDF (x right, y down, z forward), any unit of length.
 
@@ -36,8 +36,8 @@ class Scene:
     >>> import numpy as np
     >>> one = np.ones((1, 3), np.float32)
     >>> scene = Scene(one, -one, np.float32([[1, 0, 0, 0]]), np.float32([0.9]), one[None])
-    >>> len(scene), scene.degree
-    (1, 0)
+    >>> scene
+    Scene(1 splats, degree 0, axes of the source RDF)
     """
 
     means: F32  # [n, 3]
@@ -68,6 +68,9 @@ class Scene:
 
     def __len__(self) -> int:
         return len(self.means)
+
+    def __repr__(self) -> str:
+        return f"Scene({len(self)} splats, degree {self.degree}, axes of the source {self.source_axes})"
 
     @property
     def degree(self) -> int:

@@ -42,6 +42,7 @@ def read_sog_zip(source: SourceFile) -> tuple[SplatArrays, bool]:
 def _read(container: SogContainer) -> tuple[SplatArrays, bool]:
     meta = read_meta(container)
     _check_images(container, meta)
+    entries = _entries(container, meta.palette) if meta.palette else None  # its image takes most: before the arrays
     arrays = allocate_arrays(meta.count, meta.palette.bands if meta.palette else 0)
     _means(container, meta, arrays)
     scales, colors = _float32(meta.scales_codebook), _float32(meta.sh0_codebook)
@@ -56,8 +57,8 @@ def _read(container: SogContainer) -> tuple[SplatArrays, bool]:
     for part in _blocks(meta.count):
         arrays.sh[part, 0] = colors[pixels[part, :3]]
         arrays.opacities[part] = pixels[part, 3] / 255.0
-    if meta.palette:
-        _harmonics(container, meta.palette, arrays)
+    if meta.palette and entries is not None:
+        _harmonics(container, meta.palette, entries, arrays)
     return arrays, meta.antialiased
 
 
@@ -146,11 +147,16 @@ def _quaternions(pixels: U8) -> F64:
     return out
 
 
-def _harmonics(container: SogContainer, palette: Palette, arrays: SplatArrays) -> None:
-    """Coefficients 1 … of each splat: a row of the palette."""
+def _entries(container: SogContainer, palette: Palette) -> U8:
+    """uint8[rows of the palette, coefficients, 3], as bytes: a quarter of what their values would take."""
     k, rows = palette.coefficients, -(-palette.count // PALETTE_COLUMNS)
     pixels = _pixels(container, palette.centroids, PALETTE_COLUMNS * k * rows)
-    entries = _float32(palette.codebook)[pixels[:, :3]].reshape(rows * PALETTE_COLUMNS, k, 3)
+    return pixels[:, :3].reshape(rows * PALETTE_COLUMNS, k, 3)
+
+
+def _harmonics(container: SogContainer, palette: Palette, entries: U8, arrays: SplatArrays) -> None:
+    """Coefficients 1 … of each splat: a row of the palette."""
+    codebook = _float32(palette.codebook)
     pixels = _pixels(container, palette.labels, len(arrays))
     for part in _blocks(len(arrays)):
         labels = pixels[part, 0] + 256 * pixels[part, 1].astype(np.int64)
@@ -161,4 +167,4 @@ def _harmonics(container: SogContainer, palette: Palette, arrays: SplatArrays) -
                 container.path, None, f"{palette.labels}, label of splat {part.start + i}",
                 f"less than {palette.count}, the count of shN", int(labels[i]),
             )  # fmt: skip
-        arrays.sh[part, 1:] = entries[labels]
+        arrays.sh[part, 1:] = codebook[entries[labels]]

@@ -146,12 +146,23 @@ def test_words_that_are_no_numbers_are_refused(make_ply, inria_columns, refusal)
     assert refusal(data[:body] + b"one " + data[body:]) == (
         f"element vertex at byte {body}: expected numbers, found 'one'"
     )
+    assert refusal(data[:body] + b"1_0 " + data[body:]).endswith("expected numbers, found '1_0'")
     assert refusal(data[:body] + b"1" * 1_000_000) == (
         f"element vertex at byte {body}: expected numbers, found a very long word"
     )
     short = data[: data.rstrip().rindex(b" ")] + b" " * 30
     assert refusal(short) == (
         f"element vertex at byte {len(short)}: expected 2 rows, found the end of the file after 1 rows"
+    )
+
+
+@pytest.mark.parametrize("word", ["256", "-1", "0.5", "nan", "inf", "1e300"])
+def test_an_integer_of_an_ascii_file_must_be_one_that_its_type_holds(make_ply, inria_columns, refusal, word) -> None:
+    data = make_ply(inria_columns(3, 0) | {"red": np.arange(3)}, "ascii", types={"red": "uchar"})
+    lines = data.split(b"\n")
+    lines[-3] = lines[-3].rsplit(b" ", 1)[0] + b" " + word.encode()
+    assert refusal(b"\n".join(lines)) == (
+        f"element vertex, red of row 1: expected a whole number from 0 to 255, found {float(word):g}"
     )
 
 
