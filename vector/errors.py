@@ -80,4 +80,7 @@ class UnsupportedIndex(IndexFileError):
 
 
 class IndexSaveError(VectorError, OSError):
-    """An index that could not be written; a file that was there before is as it was."""
+    """An index that could not be written. A file that was there before is as it was.
+
+    Only where the last step fails, the sync of the folder, the new file is there, whole; a power cut may take it back.
+    """

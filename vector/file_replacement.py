@@ -28,32 +28,27 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[int]:
     is left. Raises IndexSaveError where the system refuses (no space, no permission, no such folder).
     """
     target = os.path.realpath(os.fsencode(path))
-    try:
-        mode = _mode_of(target)
-        descriptor, stem, number = _take_name(target)
-    except OSError as error:
-        raise _refused(path, error) from error
-    name = b"%s%d" % (stem, number)
-    try:
+    with contextlib.ExitStack() as at_the_end:
         try:
-            _remove_what_others_left(stem, number + 1)
-            os.ftruncate(descriptor, 0)
-            if mode is not None:
-                with contextlib.suppress(PermissionError):
-                    os.fchmod(descriptor, mode)
-            yield descriptor
-            os.fsync(descriptor)
-            os.rename(name, target)  # noqa: PTH104 (names are bytes)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)  # noqa: PTH108
-            raise
-        _sync_folder(os.path.dirname(target))  # noqa: PTH120
-    except OSError as error:
-        raise _refused(path, error) from error
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may hold the descriptor too
-        os.close(descriptor)
+            folder = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+            at_the_end.callback(os.close, folder)
+            mode = _mode_of(target)
+            descriptor, stem, number = _take_name(target)
+            at_the_end.callback(_release, descriptor)
+            with _removed_if_it_raises(b"%s%d" % (stem, number)) as name:
+                _remove_what_others_left(stem, number + 1)
+                os.ftruncate(descriptor, 0)
+                if mode is not None:
+                    with contextlib.suppress(PermissionError):
+                        os.fchmod(descriptor, mode)
+                yield descriptor
+                os.fsync(descriptor)
+                os.rename(name, target)  # noqa: PTH104 (names are bytes)
+            os.fsync(folder)
+        except OSError as error:
+            refused = IndexSaveError(f"{os.fspath(path)}: can't be saved: {error.strerror}")
+            refused.errno = error.errno
+            raise refused from error
 
 
 def write_all(descriptor: int, data: memoryview) -> None:
@@ -122,15 +117,16 @@ def _lock(name: bytes) -> int | None:
         os.close(descriptor)
 
 
-def _sync_folder(folder: bytes) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+@contextlib.contextmanager
+def _removed_if_it_raises(name: bytes) -> Iterator[bytes]:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        yield name
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)  # noqa: PTH108
+        raise
 
 
-def _refused(path: str | os.PathLike[str], error: OSError) -> IndexSaveError:
-    refused = IndexSaveError(f"{os.fspath(path)}: can't be saved: {error.strerror}")
-    refused.errno = error.errno
-    return refused
+def _release(descriptor: int) -> None:
+    fcntl.flock(descriptor, fcntl.LOCK_UN)  # a forked child may hold the descriptor too
+    os.close(descriptor)

@@ -97,16 +97,6 @@ def plane_pieces(codes: NDArray[np.uint8], plane: int) -> Iterable[NDArray[np.ui
         yield planes.split(codes[start:stop])[plane]
 
 
-def read_header(path: str | os.PathLike[str]) -> tuple[IndexHeader, str]:
-    """The header of a file, .jvi or .jvim, and its cid. Header, root and hash table are checked, the body is not.
-
-    Raises as `read_index`.
-    """
-    with _File(path) as file:
-        header, root, _ = _open(file, None)
-    return header, root.hex()
-
-
 def read_index(path: str | os.PathLike[str], magic: bytes) -> IndexContent:
     """Reads and checks a whole file; `magic` says which kind it must be (JVI or JVIM of vector/index_header.py).
 
@@ -235,7 +225,7 @@ class _File:
         raise IndexFileError(self.path, offset, field, expected, found)
 
 
-def _open(file: _File, magic: bytes | None) -> tuple[IndexHeader, bytes, bytearray]:
+def _open(file: _File, magic: bytes) -> tuple[IndexHeader, bytes, bytearray]:
     """Header, root and hash table of a file, all checked against each other and the file's size."""
     data = bytes(file.bytes_at(0, HEADER_BYTES))
     header = index_header.decode(data, file.path, magic)

@@ -114,8 +114,8 @@ class IndexHeader:
         )
 
 
-def decode(data: bytes, path: str, magic: bytes | None) -> IndexHeader:
-    """The header in the first 256 bytes of a file, of which fewer may be there; `magic` None takes both kinds.
+def decode(data: bytes, path: str, magic: bytes) -> IndexHeader:
+    """The header in the first 256 bytes of a file, of which fewer may be there; `magic` is JVI or JVIM.
 
     Everything but the root is checked, as the page says: nothing can be read from a file whose header is not legal.
     Raises IndexFileError, and UnsupportedIndex for a legal header of a kind that this version doesn't read.
@@ -132,17 +132,14 @@ class _Decoder:
         table = _TABLE.unpack_from(data, SECTION_TABLE)
         self.sections = list(zip(table[::2], table[1::2], strict=True))
 
-    def header(self, magic: bytes | None) -> IndexHeader:
+    def header(self, magic: bytes) -> IndexHeader:
         v = self.values
-        if magic is None:
-            self.require("magic", v["magic"] in (JVI, JVIM), f"{JVI!r} or {JVIM!r}")
-        else:
-            self.require("magic", v["magic"] == magic, repr(magic))
+        self.require("magic", v["magic"] == magic, repr(magic))
         self.require("version", v["version"] == VERSION, str(VERSION))
         self.require("bits", v["bits"] in (1, 2, 4, 8), "1, 2, 4 or 8")
         self.require("metric", v["metric"] < len(METRICS), "0 (ip), 1 (cosine) or 2 (l2)")
         self.require("dim", 1 <= v["dim"] <= DIM_MAX, f"1 to {DIM_MAX}")
-        found = IndexHeader(v["magic"], v["dim"], v["rows"], v["bits"], METRICS[v["metric"]], v["seed"])
+        found = IndexHeader(magic, v["dim"], v["rows"], v["bits"], METRICS[v["metric"]], v["seed"])
         self.equal("padded dim", found.padded_dim)
         self.equal("block", BLOCK)
         self.require("flags", v["flags"] < 8, "0 to 7")
