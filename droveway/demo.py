@@ -117,8 +117,9 @@ def search_moments(folder: Path) -> Searched:
     from vector.synthetic import mixture
 
     moments, ticks = _moments(folder)
-    variations, _ = mixture(moments, ROWS - len(moments), ROW_SPREAD, SEED)
-    rows = np.concatenate([moments, variations])
+    rows = np.empty((ROWS, moments.shape[1]), np.float32)
+    rows[: len(moments)] = moments
+    rows[len(moments) :] = mixture(moments, ROWS - len(moments), ROW_SPREAD, SEED)[0]
     asked = np.arange(FIRST_QUERY_TICK, len(moments), QUERY_EVERY)[:QUERIES]
     noise, _ = mixture(np.zeros((1, rows.shape[1]), np.float32), QUERIES, QUERY_SPREAD, SEED + 1)
     queries = moments[asked] + noise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -110,7 +109,7 @@ def header(scene: Scene) -> tuple[bytes, np.dtype[Any]]:
 
 def write_inria_ply(scene: Scene, path: Path) -> None:
     """Write beside the target, then rename, so that there is no half file under the name."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    beside = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     try:
         with beside.open("xb") as stream:
             _write(scene, stream)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,18 +27,15 @@ def write_png(path: str | os.PathLike[str], pixels: NDArray[np.uint8]) -> None:
     target = Path(path)
     if target.suffix.lower() != ".png":
         raise SplatValueError(f"Image.save: {target}: pictures are written as .png (hint: {target.stem}.png)")
-    handle, name = tempfile.mkstemp(prefix=".", suffix=".png", dir=target.parent)
+    beside = target.with_name(f".{os.urandom(8).hex()}.png")  # tempfile would bring 1 MB of modules
     try:
-        with os.fdopen(handle, "wb") as file:
+        with beside.open("xb") as file:
             for piece in _file(pixels):
                 file.write(piece)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # mkstemp makes files that only their owner may read
-        Path(name).replace(target)
+        beside.replace(target)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(name).unlink()
+            beside.unlink()
         raise
 
 
