@@ -31,16 +31,16 @@ def command() -> None:
     """
 
 
-@declare("build")
+@declare("build", short_help="Make an index of vectors, or of the moments of a run.")
 @click.argument("source", metavar="VECTORS.npy|RUN", type=PATH)
 @click.option("-o", "--output", "file", metavar="X.jvim", type=PATH, required=True, help="Ends in .jvim or .jvi.")
 @click.option("--ids", metavar="F", type=PATH, help="A .npy file of uint64[n]; default: 0, 1, 2 …")
-@click.option("--bits", type=click.Choice(["4"]), default="4", show_default=True, help="Bits a coordinate.")
+@click.option("--bits", metavar="B", type=WholeNumber(1, 8), default=4, show_default=True, help="Bits a coordinate: 4.")
 @click.option("--metric", type=click.Choice(METRICS), help="Default: ip; cosine for a RUN.")
 @click.option(
     "--seed", metavar="S", type=WholeNumber(0, U64_MAX), default=0, show_default=True, help="Of the rotation."
 )
-def build(out: Output, source: Path, file: Path, ids: Path | None, bits: str, metric: str | None, seed: int) -> int:
+def build(out: Output, source: Path, file: Path, ids: Path | None, bits: int, metric: str | None, seed: int) -> int:
     """Make an index of the rows of a .npy file, float32[n, d], or of the moments of a RUN.
 
     The moments of a run are its planned ticks, 128 numbers each: in 8 × 4 tiles of its map, agents on the way, agents
@@ -49,6 +49,8 @@ def build(out: Output, source: Path, file: Path, ids: Path | None, bits: str, me
     from droveway.index_files import index_record
     from droveway.whole_file import require_another, require_ending, require_place
 
+    if bits != 4:
+        raise UsageProblem(None, f"--bits: this version has 4 bits a coordinate, got {bits}")
     require_ending(file, *ENDINGS)
     require_place(file)
     require_another(file, source)
@@ -58,9 +60,9 @@ def build(out: Output, source: Path, file: Path, ids: Path | None, bits: str, me
     if source.is_dir():
         if ids is not None:
             raise UsageProblem(None, "the ids of a run's moments are its ticks: expected no --ids")
-        index = _of_run(out, source, with_ids, int(bits), metric or "cosine", seed)
+        index = _of_run(out, source, with_ids, bits, metric or "cosine", seed)
     else:
-        index = _of_vectors(out, source, with_ids, ids, int(bits), metric or "ip", seed)
+        index = _of_vectors(out, source, with_ids, ids, bits, metric or "ip", seed)
     with writing(file):
         index.save(file)
     record = index_record(file, index)
@@ -68,7 +70,7 @@ def build(out: Output, source: Path, file: Path, ids: Path | None, bits: str, me
     return exits.YES
 
 
-@declare("info")
+@declare("info", short_help="Say what an index holds; every byte is checked.")
 @click.argument("file", metavar="X.jvim", type=PATH)
 def info(out: Output, file: Path) -> int:
     """Say what an index holds, after checking every byte of it."""
@@ -79,7 +81,7 @@ def info(out: Output, file: Path) -> int:
     return exits.YES
 
 
-@declare("add")
+@declare("add", short_help="Add rows, all or none.")
 @click.argument("file", metavar="X.jvim", type=PATH)
 @click.argument("vectors", metavar="VECTORS.npy", type=PATH)
 @click.option("--ids", metavar="F", type=PATH, help="A .npy file of uint64[n], one for each new row; needed for .jvim.")
@@ -113,7 +115,7 @@ def add(out: Output, file: Path, vectors: Path, ids: Path | None, upsert: bool) 
     return exits.YES
 
 
-@declare("remove")
+@declare("remove", short_help="Remove rows by their ids, all or none.")
 @click.argument("file", metavar="X.jvim", type=PATH)
 @click.argument("ids", metavar="IDS.npy", type=PATH)
 def remove(out: Output, file: Path, ids: Path) -> int:
