@@ -23,11 +23,11 @@ SLACK = 0.3  # how far beyond the picture's edges, in half pictures, the project
 
 @dataclass(frozen=True)
 class Projected:
-    """The visible splats of a scene: splat i's record is records[slot[i]], and so is its box."""
+    """The visible splats of a scene; the record of the i-th is records[slot[i]]."""
 
     records: NDArray[np.float32]  # [≤ n, 16] with gaps; layout: splat/projection_ref.py
-    box: NDArray[np.uint32]  # [≤ n, 2]
     slot: NDArray[np.uint32]  # [m]
+    box: NDArray[np.uint32]  # [m, 2] words 12 and 13 of the records
     z: NDArray[np.float32]  # [m] depths
     tally: Tally
 
@@ -70,7 +70,7 @@ def project(scene: Scene, view: View) -> Projected:
         records, tally = projection_ref.project(*arrays, view)
         box = np.ascontiguousarray(records.view(np.uint32)[:, 12:14])
         z = np.ascontiguousarray(records[:, 9])
-        return Projected(records, box, np.arange(len(records), dtype=np.uint32), z, tally)
+        return Projected(records, np.arange(len(records), dtype=np.uint32), box, z, tally)
     n = len(scene.means)
     records = memory.allocate((n, RECORD), np.float32, "render records")
     box = memory.allocate((n, 2), np.uint32, "render boxes")
@@ -80,4 +80,5 @@ def project(scene: Scene, view: View) -> Projected:
         *arrays, view.numbers, view.width, view.height, view.antialias, view.tile_log2, records, box, slot, z
     )
     tally = Tally(*counts)
-    return Projected(records, box, slot[: tally.visible], z[: tally.visible], tally)
+    m = tally.visible
+    return Projected(records, slot[:m], box[:m], z[:m], tally)

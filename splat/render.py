@@ -80,7 +80,7 @@ def _checked(scene: Scene, camera: Camera, settings: RenderSettings | None) -> R
 
 
 def _too_many(projected: Projected) -> str:
-    boxes = projected.box[projected.slot].astype(np.int64)
+    boxes = projected.box.astype(np.int64)
     size = (boxes >> 16) - (boxes & 0xFFFF)  # [m, 2] columns and rows
     at = int((size[:, 0] * size[:, 1]).argmax())
     splat = int(projected.records.view(np.uint32)[projected.slot[at], 14])

@@ -71,7 +71,9 @@ def _picture(round_: int, parts: dict[str, list[Any]]) -> None:
     rules = blend_ref.Rules(_FAINTEST, np.float32(0.99), np.float32(1e-4), np.array([0.25, 0.5, 0.75], np.float32))
     tally: Tally
     for tile_log2 in (4, 5):
-        records, tally = projection_ref.project(*scene, _view(round_, tile_log2))
+        records, tally = projection_ref.project(
+            scene[0], scene[1], scene[2], scene[3], scene[4], _view(round_, tile_log2)
+        )
         if tile_log2 == 4:
             parts["project"] += [records, np.array(tally, np.uint64)]
         order = np.argsort(records[:, 9], kind="stable").astype(np.uint32)

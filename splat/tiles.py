@@ -35,5 +35,6 @@ def bin_tiles(order: NDArray[np.uint32], projected: Projected, view: View) -> Ti
     start = memory.allocate((tiles + 1,), np.uint32, "render tiles")
     items = memory.allocate((projected.tally.pairs,), np.uint32, "render pairs")
     table = memory.allocate((blocks, tiles), np.uint32, "render counts")
-    _kernels.bin(order, *arguments, table, start, items)
+    room = memory.allocate((3 * len(order),), np.uint32, "render order")
+    _kernels.bin(order, *arguments, table, room, start, items)
     return TileLists(start, items)

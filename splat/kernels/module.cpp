@@ -93,24 +93,25 @@ nb::tuple project(In2<float> means, In2<float> log_scales, In2<float> quats, In<
   return nb::make_tuple(sum.visible, sum.near, sum.not_finite, sum.degenerate, sum.faint, sum.outside, sum.pairs);
 }
 
-// `table` is room for counts, a row of tiles for each block of work; its values on entry and exit do not matter.
+// `table` is room for counts, a row of tiles for each block of work, `room` for three words a splat; what they hold on
+// entry and exit does not matter.
 void bin(In<uint32_t> order, In<uint32_t> slot, In2<uint32_t> box, uint32_t width, uint32_t height, uint32_t tile_log2,
-         Out2<uint32_t> table, Out<uint32_t> start, Out<uint32_t> items) {
+         Out2<uint32_t> table, Out<uint32_t> room, Out<uint32_t> start, Out<uint32_t> items) {
   const SplatTable& t = kernels();
-  require_all_aligned("bin", order, slot, box, table, start, items);
+  require_all_aligned("bin", order, slot, box, table, room, start, items);
   require_size(width, height, tile_log2);
   const uint32_t x = tiles_along(width, tile_log2), y = tiles_along(height, tile_log2);
-  require(slot.size() >= order.size() && box.shape(1) == 2, "bin: order and slot must be [m], box [n, 2]");
+  const size_t m = order.size();
+  require(slot.size() == m && box.shape(0) == m && box.shape(1) == 2 && room.size() == 3 * m,
+          "bin: order and slot must be [m], box [m, 2], room [3m]");
   require(table.shape(0) >= 1 && table.shape(1) == size_t(x) * y, "bin: table must be [blocks, tiles]");
   require(start.size() == table.shape(1) + 1, "bin: start must be [tiles + 1]");
-  const droveway::Binning b{order.size(), order.data(), slot.data(), box.data(), tile_log2, x, y, table.shape(0)};
-  const size_t n = box.shape(0);
+  const droveway::Binning b{m, order.data(), slot.data(), box.data(), room.data(), tile_log2, x, y, table.shape(0)};
   bool good = true;
-  for (size_t i = 0; i < slot.size(); ++i) good &= b.slot[i] < n;
-  for (size_t i = 0; i < b.m; ++i) good &= b.order[i] < slot.size();
-  require(good, "bin: order and slot must be indices");
-  for (size_t i = 0; i < slot.size(); ++i) {
-    const uint32_t bx = b.box[2 * size_t(b.slot[i])], by = b.box[2 * size_t(b.slot[i]) + 1];
+  for (size_t i = 0; i < m; ++i) good &= b.order[i] < m;
+  require(good, "bin: order must hold indices");
+  for (size_t i = 0; i < m; ++i) {
+    const uint32_t bx = b.box[2 * i], by = b.box[2 * i + 1];
     good &= (bx & 0xFFFFu) < (bx >> 16) && (bx >> 16) <= width && (by & 0xFFFFu) < (by >> 16) && (by >> 16) <= height;
   }
   require(good, "bin: boxes must lie in the picture");
@@ -161,7 +162,7 @@ NB_MODULE(_kernels, m) {
         "tile_log2"_a, "records"_a.noconvert(), "box"_a.noconvert(), "slot"_a.noconvert(), "z"_a.noconvert(),
         "Splats to records. Returns how many are visible, near, not finite, degenerate, faint, outside, and the pairs.");
   m.def("bin", bin, "order"_a.noconvert(), "slot"_a.noconvert(), "box"_a.noconvert(), "width"_a, "height"_a,
-        "tile_log2"_a, "table"_a.noconvert(), "start"_a.noconvert(), "items"_a.noconvert(),
+        "tile_log2"_a, "table"_a.noconvert(), "room"_a.noconvert(), "start"_a.noconvert(), "items"_a.noconvert(),
         "The list of each tile: its slots in order of depth.");
   m.def("blend", blend, "records"_a.noconvert(), "start"_a.noconvert(), "items"_a.noconvert(), "tile_log2"_a,
         "rules"_a.noconvert(), "rgba"_a.noconvert(), "transmittance"_a.noconvert() = nb::none(),

@@ -279,6 +279,7 @@ Tally project(const Splats& splats, const View& view, float* records, uint32_t* 
     if (from != sum.visible) {
       memmove(slot + sum.visible, slot + from, t.visible * sizeof *slot);
       memmove(z + sum.visible, z + from, t.visible * sizeof *z);
+      memmove(box + 2 * sum.visible, box + 2 * from, t.visible * 2 * sizeof *box);
     }
     sum.visible += t.visible;
     sum.near += t.near;

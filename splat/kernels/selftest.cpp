@@ -96,8 +96,8 @@ void pictures(const SplatTable& table, SelfTestEmit emit, void* context) {
       const uint64_t pairs =
           table.project(splats, view, records, box.data(), slot.data(), z.data(), tallies.data()).pairs;
       const uint32_t x = ((width - 1) >> tile_log2) + 1, y = ((height - 1) >> tile_log2) + 1;
-      std::vector<uint32_t> start(size_t(x) * y + 1), counts(3 * size_t(x) * y), items(pairs), who(pairs);
-      const Binning binning{m, order.data(), slot.data(), box.data(), tile_log2, x, y, 3};
+      std::vector<uint32_t> start(size_t(x) * y + 1), counts(3 * size_t(x) * y), items(pairs), who(pairs), room(3 * m);
+      const Binning binning{m, order.data(), slot.data(), box.data(), room.data(), tile_log2, x, y, 3};
       if (!table.bin(binning, counts.data(), start.data(), items.data(), pairs)) std::abort();
       for (size_t i = 0; i < pairs; ++i) memcpy(&who[i], records + items[i] * kRecordFloats + 14, sizeof who[i]);
       lists.add(start);

@@ -38,7 +38,8 @@ struct Tally {
 // Splats in order of depth, to be sorted into tiles (splat/tiles.py).
 struct Binning {
   size_t m;
-  const uint32_t *order, *slot, *box;  // box: pairs of words, two of each record slot
+  const uint32_t *order, *slot, *box;  // [m] indices into slot and box; the places of records; pairs of words
+  uint32_t* room;                      // [3m] for the kernel's own use
   uint32_t tile_log2, tiles_x, tiles_y;
   size_t blocks;                       // of work; each has a row of tiles_x·tiles_y words in the table
 };
@@ -59,8 +60,8 @@ struct Picture {
 struct SplatTable {
   // out[i] = floor(255·clamp(x[i], 0, 1) + 0.5); NaN becomes 0
   void (*to_bytes)(const float* x, size_t n, uint8_t* out);
-  // records [n, 16] and box [n, 2] with gaps; slot and z, both [n], hold the visible ones' places and depths
-  // first; tallies: one a block of kProjectBlock splats
+  // records [n, 16] with gaps; slot [n], z [n] and box [n, 2] begin with the places, depths and boxes of the visible
+  // ones; tallies: one a block of kProjectBlock splats
   Tally (*project)(const Splats& splats, const View& view, float* records, uint32_t* box, uint32_t* slot, float* z,
                    Tally* tallies);
   // items[start[t] … start[t + 1] − 1] = the slots of tile t's splats, in order of depth; table [blocks, tiles] is room.

@@ -169,7 +169,7 @@ def test_the_kernel_is_its_twin(seed, n, degree, scale, spread, blur, antialias,
     found = projected.records[projected.slot]
     np.testing.assert_array_equal(found.view(np.uint32), records.view(np.uint32))
     np.testing.assert_array_equal(projected.z, records[:, 9])
-    np.testing.assert_array_equal(projected.box[projected.slot], records.view(np.uint32)[:, 12:14])
+    np.testing.assert_array_equal(projected.box, records.view(np.uint32)[:, 12:14])
 
 
 def from_seed(seed: int, n: int, degree: int, scale: float, spread: float) -> Scene:

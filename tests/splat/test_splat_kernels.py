@@ -57,6 +57,7 @@ def to_bin(scene, view):
         "height": HEIGHT,
         "tile_log2": 4,
         "table": np.zeros((2, TILES), np.uint32),
+        "room": np.zeros(3 * len(projected.z), np.uint32),
         "start": np.zeros(TILES + 1, np.uint32),
         "items": np.zeros(projected.tally.pairs, np.uint32),
     }
@@ -123,14 +124,13 @@ def test_bin_refuses_indices_and_boxes_outside_their_arrays(to_bin):
     m = len(to_bin["order"])
     high = to_bin["order"].copy()
     high[5] = m
-    refused("order and slot must be indices", order=high)
-    far = to_bin["slot"].copy()
-    far[0] = len(to_bin["box"])
-    refused("order and slot must be indices", slot=far)
+    refused("order must hold indices", order=high)
     for word in (0, 41 << 16, 7 | 7 << 16):
         wrong = to_bin["box"].copy()
-        wrong[to_bin["slot"][3], 0] = word
+        wrong[3, 0] = word
         refused("boxes must lie in the picture", box=wrong)
+    for short in ("slot", "box", "room"):
+        refused("order and slot must be [m], box [m, 2], room [3m]", **{short: to_bin[short][:-1].copy()})
     refused("items must have one place for each pair of splat and tile", items=to_bin["items"][:-1])
     refused("items must have one place for each pair of splat and tile", order=np.zeros(m, np.uint32))
     refused("start must be [tiles + 1]", start=to_bin["start"][:-1])
