@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from splat import Scene
 
 WIDTH, HEIGHT = 1280, 720  # of the camera that `info` prints
-ENDINGS: Final = (".ply", ".splat")
+ENDINGS: Final = (".ply", ".splat", ".sog")
+
+
+def is_sog(path: Path) -> bool:
+    """Whether a path is that of a SOG scene as a folder, or of its meta.json."""
+    return path.name == "meta.json" or (path.is_dir() and (path / "meta.json").is_file())
 
 
 def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool = False) -> "Scene":
@@ -27,11 +32,13 @@ def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool
         raise InputProblem(
             path, "expected a scene file, got a run", f"droveway replay {quoted(path)} --png a.png draws a run"
         )
-    with reading(path), open_regular(path) as stream:
-        start = stream.read(6)
+    start = b""
+    if not path.is_dir():  # a folder may be a SOG scene
+        with reading(path), open_regular(path) as stream:
+            start = stream.read(6)
     if start == b"\x93NUMPY" or start[:4] in (b"JVI\0", b"JVIM"):
         what = "an array (.npy)" if start[1:2] == b"N" else "an index"
-        raise InputProblem(path, f"expected a scene (.ply, .splat), got {what}")
+        raise InputProblem(path, f"expected a scene (.ply, .splat, .sog), got {what}")
     if axes is not None:
         from splat.harmonics import AXES
 

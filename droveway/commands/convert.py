@@ -17,7 +17,7 @@ from droveway.output import Output, table
 @click.option("--axes", metavar="RDF", help="Axes of IN, where they are not those of its format: RUB, LUF …")
 @click.option("--repair", is_flag=True, help="Leave out splats that no picture can be made of, and say how many.")
 def command(out: Output, source: Path, target: Path, axes: str | None, repair: bool) -> int:
-    """Read a splat scene (INRIA .ply, compressed .ply, .splat) and write it as INRIA .ply, which other tools read, too.
+    """Read a splat scene (INRIA .ply, compressed .ply, .splat, SOG) and write it as INRIA .ply, which other tools read.
 
     Means, scales, rotations and colours are kept to the bit in float32, in axes x right, y down, z forward; the opacity
     is written as the logit that the format asks for. OUT is replaced when it is there.

@@ -92,7 +92,7 @@ def command(
     antialias: bool | None,
     repair: bool,
 ) -> int:
-    """Draw a Gaussian-splat scene (INRIA .ply, compressed .ply, .splat) on the CPU, into an 8-bit PNG.
+    """Draw a Gaussian-splat scene (INRIA .ply, compressed .ply, .splat, SOG) on the CPU, into an 8-bit PNG.
 
     The pixels are the same on every machine and for any number of threads; their digest is printed. Axes are x right, y
     down, z forward.

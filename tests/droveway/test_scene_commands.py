@@ -103,6 +103,18 @@ def test_convert_keeps_every_splat_and_the_second_time_every_byte(ask: Ask, scen
     assert (Scene.load(tmp_path / "d.ply").means == Scene.load(scene).means * np.float32([1, -1, -1])).all()
 
 
+def test_a_scene_of_images_is_described_drawn_and_converted(ask: Ask, data, tmp_path: Path) -> None:
+    folder = data("splats/3_0")
+    assert ask("info", folder, "--json").record["splats"] == 31_000
+    drawn = [
+        ask("render", path, "-o", tmp_path / "a.png", *SIZE, "--json").record["digest"]
+        for path in (folder, folder / "meta.json")
+    ]
+    assert drawn[0] == drawn[1]
+    assert ask("convert", folder, tmp_path / "b.ply", "--json").record["sh_degree"] == 2
+    assert (Scene.load(tmp_path / "b.ply").means == Scene.load(folder).means).all()
+
+
 def test_a_camera_that_sees_nothing_gives_the_background_and_a_hint(ask: Ask, scene: Path, tmp_path: Path) -> None:
     away = ("--eye", "0,0,50", "--target", "0,0,90")
     told = ask("render", scene, "-o", tmp_path / "a.png", *SIZE, *away, "--background", "0.5,0,1")
