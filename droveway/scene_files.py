@@ -33,7 +33,7 @@ def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool
             path, "expected a scene file, got a run", f"droveway replay {quoted(path)} --png a.png draws a run"
         )
     start = b""
-    if not path.is_dir():  # a folder may be a SOG scene
+    if not path.is_dir() or not is_sog(path):
         with reading(path), open_regular(path) as stream:
             start = stream.read(6)
     if start == b"\x93NUMPY" or start[:4] in (b"JVI\0", b"JVIM"):
