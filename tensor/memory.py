@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["BudgetExceeded", "ComputeBudget", "allocate", "bounded", "budget", "reserve"]
+__all__ = ["BudgetExceeded", "ComputeBudget", "allocate", "allocate_pages", "bounded", "budget", "reserve"]
 
 
 @dataclass
@@ -146,4 +146,31 @@ def allocate(shape: tuple[int, ...], dtype: DTypeLike, label: str) -> NDArray[An
         _release(tickets)
         raise
     weakref.finalize(array, _release, tickets).atexit = False
+    return array
+
+
+def allocate_pages(nbytes: int, label: str) -> NDArray[np.uint8]:
+    """uint8[nbytes] of zeros in memory pages of its own, counted as by `allocate`, for what is large and lives long.
+
+    The system gives a page when it is first written, and takes all back when the array is collected: nothing stays
+    behind in the allocator. Raises as `allocate`.
+
+    >>> allocate_pages(100_000, "example").shape
+    (100000,)
+    """
+    import mmap
+
+    import numpy as np
+
+    tickets = _charge(nbytes, label)
+    try:
+        pages = mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # a fork copies on write
+        array = np.frombuffer(pages, np.uint8, nbytes)
+    except BaseException as error:
+        _release(tickets)
+        if isinstance(error, (OSError, OverflowError)):
+            raise MemoryError(f"{label}: {nbytes} bytes are not to be had") from None
+        raise
+    if tickets:
+        weakref.finalize(array, _release, tickets).atexit = False
     return array

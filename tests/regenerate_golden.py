@@ -75,11 +75,19 @@ def pictures() -> dict[str, str]:
     return digests()
 
 
+def search() -> dict[str, str]:
+    """Digest of the answer of each search of `tests/golden_search.py`."""
+    from golden_search import digests
+
+    return digests()
+
+
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "selftest": selftest,
     "examples": examples,
     "demo": demo,
     "run": run,
+    "search": search,
     "scene": scene,
     "pictures": pictures,
 }

@@ -17,7 +17,7 @@ U64 = NDArray[np.uint64]
 
 VALUE_MAX = 1e16  # a coordinate must be below it: squares of 16384 of them stay finite in float32
 _LIMIT_BITS = np.float32(VALUE_MAX).view(np.uint32)
-CHUNK_ROWS = 4096
+CHUNK_VALUES = 65536  # checked at a time
 
 
 def integer(value: object, function: str, name: str, low: int, high: int, high_name: str = "") -> int:
@@ -75,8 +75,9 @@ def matrix(x: object, width: int | None, function: str, name: str) -> F32:
 
 def _finite(rows: F32, function: str, name: str) -> None:
     """VectorValueError naming the first value, in row order, that is NaN, infinite or at least 1e16 in magnitude."""
-    for start in range(0, len(rows), CHUNK_ROWS):
-        chunk = rows[start : start + CHUNK_ROWS]
+    step = max(1, CHUNK_VALUES // rows.shape[1])
+    for start in range(0, len(rows), step):
+        chunk = rows[start : start + step]
         size = chunk.view(np.uint32) & np.uint32(0x7FFFFFFF)
         if size.size and size.max() >= _LIMIT_BITS:
             row, column = (int(i) for i in np.argwhere(size >= _LIMIT_BITS)[0])

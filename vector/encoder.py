@@ -45,7 +45,7 @@ def encode(x: F32, turn: Rotation, metric: str, store: RowStore, first: int) -> 
         place = first + done - segment.first
         chunk = x[done : done + min(CHUNK_ROWS, segment.capacity - place)]
         if REFERENCE:
-            _encode_by_twin(chunk, turn, metric, segment, place)
+            _encode_by_twin(chunk, turn, limits, metric, segment, place)
         else:
             _kernels.encode_rows(
                 *(chunk, turn.order, turn.signs, limits, metric == "cosine", place),
@@ -67,9 +67,9 @@ def quantise(q: F32, turn: Rotation) -> Queries:  # [nq, d]
     return Queries(values, scales, norms2)
 
 
-def _encode_by_twin(x: F32, turn: Rotation, metric: str, segment: Segment, place: int) -> None:
+def _encode_by_twin(x: F32, turn: Rotation, limits: F32, metric: str, segment: Segment, place: int) -> None:
     with plain_mode():
-        rows = encoder_ref.encode(x, turn.order, turn.signs, metric == "cosine")
+        rows = encoder_ref.encode(x, turn.order, turn.signs, limits, metric == "cosine")
     at = np.arange(place, place + len(x))
     segment.codes[at // 32, :, :, at % 32] = lanes_of(rows.codes)
     segment.scales[at], segment.scales_high[at] = rows.scales, rows.scales_high

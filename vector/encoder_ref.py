@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tensor.reduction_ref import ACCUMULATORS, BLOCK, LANES
 from vector import rotation_ref
-from vector.codebook import HIGH_LEVELS, LEVELS, boundaries
+from vector.codebook import HIGH_LEVELS, LEVELS
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -30,7 +30,7 @@ class Encoded:
     norms2: F32  # [n]
 
 
-def encode(x: F32, order: U32, signs: U32, unit_norm: bool) -> Encoded:  # x: [n, d]
+def encode(x: F32, order: U32, signs: U32, limits: F32, unit_norm: bool) -> Encoded:  # x: [n, d], limits: [15]
     """Codes and scales of rows; unit_norm: scales as if every norm were 1 (the cosine metric).
 
     The norm is a float64 root of the float64 sum of squares in the lane order of tensor.reduction; the unit vector is
@@ -46,7 +46,7 @@ def encode(x: F32, order: U32, signs: U32, unit_norm: bool) -> Encoded:  # x: [n
     unit[:, : x.shape[1]] = (_wide(x) / divisor[:, None]).astype(np.float32)
     unit[zero] = 0
     u = rotation_ref.rotate(unit, order, signs)
-    codes = codes_of(u)
+    codes = codes_of(u, limits)
     numerator = np.ones_like(norm) if unit_norm else norm
     return Encoded(
         codes,
@@ -56,10 +56,10 @@ def encode(x: F32, order: U32, signs: U32, unit_norm: bool) -> Encoded:  # x: [n
     )
 
 
-def codes_of(u: F32) -> U8:  # [n, D] → [n, D]
+def codes_of(u: F32, limits: F32) -> U8:  # [n, D], [15] → [n, D]
     """The number of boundaries strictly below each coordinate."""
     codes = np.zeros(u.shape, np.uint8)
-    for boundary in boundaries(u.shape[1]):
+    for boundary in limits:
         codes += boundary < u
     return codes
 

@@ -18,6 +18,7 @@ U64 = NDArray[np.uint64]
 
 NOWHERE = 2**32 - 1  # the slot of an id that no row has
 FILL_MAX, FILL_NEW = 0.8, 0.7
+PAGED_PLACES = 16384  # from here on a table lies in pages of its own
 REFERENCE = _kernels.isa() == "ref"
 
 
@@ -62,7 +63,12 @@ class IdTable:
         return self._slots, chunks, self._store.shift, rows
 
     def _empty(self, rows: int) -> U32:
-        slots: U32 = memory.allocate((int(rows / FILL_NEW) + 64,), np.uint32, "index id table")
+        places = int(rows / FILL_NEW) + 64
+        slots: U32
+        if places < PAGED_PLACES:
+            slots = memory.allocate((places,), np.uint32, "index id table")
+        else:
+            slots = memory.allocate_pages(4 * places, f"index id table uint32[{places}]").view(np.uint32)
         slots.fill(NOWHERE)
         return slots
 

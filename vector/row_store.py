@@ -7,8 +7,10 @@ sees.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,10 @@ U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 
 SEGMENT_BYTES = 1 << 22  # codes of a full segment, at most
-STEP_ROWS = 4096  # the last segment grows by so many rows; below, it doubles
+SMALL_ROWS = (
+    1024  # up to here the first segment doubles; then it has its full size, of which the system gives what is used
+)
+MOVED_ROWS = 1024  # rows copied by one numpy call
 ROWS_MAX = 2**32 - 64
 
 
@@ -70,16 +75,17 @@ class RowStore:
 
     def grow(self, rows: int) -> None:
         """Makes room for that many rows in all. Raises MemoryError (BudgetExceeded) with the rows as they were."""
+        if rows == self.rows:
+            return
         while True:
             last = self.segments[-1] if self.segments else None
             room = last.first + last.capacity if last else 0
             if room >= rows:
                 break
             if last is None or last.capacity == self.segment_rows:
-                self.segments.append(self._segment(room, min(self.segment_rows, _capacity(rows - room))))
+                self.segments.append(self._segment(room, self._capacity(rows - room)))
             else:
-                capacity = min(self.segment_rows, _capacity(max(rows - last.first, last.capacity + 1)))
-                self.segments[-1] = self._copy(last, capacity)
+                self.segments[-1] = self._copy(last, self._capacity(rows - last.first))
         first = self.segments[self.rows >> self.shift]
         if self.snapshots and self.rows - first.first < first.seen:  # places of removed rows that a snapshot still sees
             self.segments[self.rows >> self.shift] = self._copy(first, first.capacity)
@@ -107,8 +113,8 @@ class RowStore:
 
     def take(self, other: RowStore, sources: I64, targets: I64) -> None:
         """Copies rows of a store into slots of this one."""
-        for start in range(0, len(sources), STEP_ROWS):
-            piece = sources[start : start + STEP_ROWS], targets[start : start + STEP_ROWS]
+        for start in range(0, len(sources), MOVED_ROWS):
+            piece = sources[start : start + MOVED_ROWS], targets[start : start + MOVED_ROWS]
             for source, target in sorted({*zip(piece[0] >> other.shift, piece[1] >> self.shift, strict=True)}):
                 chosen = (piece[0] >> other.shift == source) & (piece[1] >> self.shift == target)
                 a = other.segments[source]
@@ -159,7 +165,7 @@ class RowStore:
             piece = codes[first // BLOCK_ROWS : first // BLOCK_ROWS + blocks]
             segment = Segment(first, piece, scales[part], scales_high[part], norms2[part], ids[part])
             whole = segment.capacity == self.segment_rows
-            self.segments.append(segment if whole else self._copy(segment, _capacity(segment.capacity)))
+            self.segments.append(segment if whole else self._copy(segment, self._capacity(segment.capacity)))
         self.rows = rows
 
     def pieces(self, blocks: int) -> Iterator[tuple[U8, int]]:
@@ -171,15 +177,25 @@ class RowStore:
                 yield segment.codes[start // BLOCK_ROWS : -(-stop // BLOCK_ROWS)], stop - start
 
     def _segment(self, first: int, capacity: int) -> Segment:
-        def floats(used: bool) -> F32:
-            return memory.allocate((capacity if used else 0,), np.float32, "index scales")
-
-        nbytes = capacity * (self.padded // 2)
-        raw = memory.allocate((nbytes + 64,), np.uint8, "index codes")
-        start = -raw.ctypes.data % 64  # registers are loaded from whole cache lines
-        codes = raw[start : start + nbytes].reshape(capacity // BLOCK_ROWS, self.padded // 64, 8, BLOCK_ROWS, 4)
-        ids = memory.allocate((capacity if self.with_ids else 0,), np.uint64, "index ids")
-        return Segment(first, codes, floats(True), floats(True), floats(self.l2), ids)
+        """Room for rows, all of it in one buffer whose arrays begin at cache lines."""
+        groups = self.padded // 64
+        shapes: list[tuple[tuple[int, ...], type]] = [
+            ((capacity // BLOCK_ROWS, groups, 8, BLOCK_ROWS, 4), np.uint8),
+            ((capacity,), np.float32),
+            ((capacity,), np.float32),
+            ((capacity if self.l2 else 0,), np.float32),
+            ((capacity if self.with_ids else 0,), np.uint64),
+        ]
+        sizes = [-(-math.prod(shape) * np.dtype(kind).itemsize // 64) * 64 for shape, kind in shapes]
+        large = capacity > SMALL_ROWS
+        label = f"index rows uint8[{sum(sizes)}]"
+        raw = memory.allocate_pages(sum(sizes), label) if large else _aligned(sum(sizes))
+        starts = [sum(sizes[:i]) for i in range(len(sizes))]
+        arrays: list[NDArray[Any]] = [
+            raw[start : start + math.prod(shape) * np.dtype(kind).itemsize].view(kind).reshape(shape)
+            for start, (shape, kind) in zip(starts, shapes, strict=True)
+        ]
+        return Segment(first, *arrays)
 
     def _copy(self, old: Segment, capacity: int) -> Segment:
         new = self._segment(old.first, capacity)
@@ -195,9 +211,13 @@ class RowStore:
             segment = self.segments[number] = self._copy(segment, segment.capacity)
         return segment
 
+    def _capacity(self, rows: int) -> int:
+        """Places to make for so many rows of a segment."""
+        wanted = 1 << max(6, (rows - 1).bit_length()) if rows <= SMALL_ROWS else self.segment_rows
+        return min(wanted, self.segment_rows)
 
-def _capacity(rows: int) -> int:
-    """Places to make for so many rows: a power of two from 64 on, or whole steps."""
-    if rows >= STEP_ROWS:
-        return -(-rows // STEP_ROWS) * STEP_ROWS
-    return 1 << max(6, (rows - 1).bit_length())
+
+def _aligned(nbytes: int) -> U8:
+    raw = memory.allocate((nbytes + 64,), np.uint8, "index rows")
+    start = -raw.ctypes.data % 64
+    return raw[start : start + nbytes]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor.selftest_ref import awkward, fnv1a, splitmix64, values
-from vector import depth_order_ref, exact_ref
+from vector import depth_order_ref, exact_ref, selftest_index_ref
 
 # n, queries, d, k
 _SEARCHES = (
@@ -27,6 +27,7 @@ def digests() -> dict[str, str]:
         "vector.depth_order": fnv1a(_depth_orders()),
         "vector.pair_sums": fnv1a(_pair_sums()),
         "vector.exact_search": fnv1a(_exact_searches()),
+        **selftest_index_ref.digests(),
     }
 
 

@@ -72,13 +72,13 @@ inline void unrotate16(const droveway::Turn& turn, float* rows, float* spare) {
   }
 }
 
-// Work of `rows` rows is cut into runs of sixteens; each run has one working buffer.
+// Work on sixteens of rows is cut into runs of them; each run has one working buffer.
 struct Runs {
   size_t units, count, bytes_each;
-  // At most 64 runs, and fewer where their buffers would take more than 8 MiB together.
+  // At most 32 runs, and only 4 where the buffers of more would take over half a MiB together.
   Runs(size_t unit_count, size_t unit_bytes) : units(unit_count), bytes_each((unit_bytes + 63) & ~size_t(63)) {
-    const size_t most = (size_t(8) << 20) / bytes_each;
-    count = most < 1 ? 1 : most < 64 ? most : 64;
+    const size_t most = (size_t(1) << 19) / bytes_each;
+    count = most < 4 ? 4 : most < 32 ? most : 32;
     if (count > units) count = units;
   }
   size_t first(size_t run) const { return units * run / count; }

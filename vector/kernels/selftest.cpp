@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "selftest_index.hpp"
 #include "table.hpp"
 
 namespace droveway {
@@ -78,6 +79,7 @@ void exact(const VectorTable& table, SelfTestEmit emit, void* context) {
 void vector_self_test(const VectorTable& table, SelfTestEmit emit, void* context) {
   depth_order(table, emit, context);
   exact(table, emit, context);
+  index_self_test(table, emit, context);
 }
 
 }  // namespace droveway
