@@ -190,12 +190,14 @@ class RowStore:
         large = capacity > SMALL_ROWS
         label = f"index rows uint8[{sum(sizes)}]"
         raw = memory.allocate_pages(sum(sizes), label) if large else _aligned(sum(sizes))
-        starts = [sum(sizes[:i]) for i in range(len(sizes))]
-        arrays: list[NDArray[Any]] = [
-            raw[start : start + math.prod(shape) * np.dtype(kind).itemsize].view(kind).reshape(shape)
-            for start, (shape, kind) in zip(starts, shapes, strict=True)
-        ]
-        return Segment(first, *arrays)
+        arrays: list[NDArray[Any]] = []
+        start = 0
+        for (shape, kind), size in zip(shapes, sizes, strict=True):
+            used = math.prod(shape) * np.dtype(kind).itemsize
+            arrays.append(raw[start : start + used].view(kind).reshape(shape))
+            start += size
+        codes, scales, scales_high, norms2, ids = arrays
+        return Segment(first, codes, scales, scales_high, norms2, ids)
 
     def _copy(self, old: Segment, capacity: int) -> Segment:
         new = self._segment(old.first, capacity)

@@ -1,0 +1,65 @@
+"""The id table answers as a dict does, through any additions, moves and removals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vector import IdMapIndex, _kernels
+from vector.id_table import NOWHERE, IdTable
+from vector.id_table_ref import DictTable
+from vector.row_store import RowStore
+
+ONE = np.zeros((1, 1), np.float32)
+KERNELS = pytest.mark.skipif(_kernels.isa() == "ref", reason="DROVEWAY_ISA=ref has no kernels")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("aaaru"), st.integers(0, 40)), max_size=60),
+    spread=st.sampled_from([1, 2**58]),
+)
+def test_an_index_holds_the_ids_that_a_dict_would(steps: list[tuple[str, int]], spread: int):
+    index, model = IdMapIndex(1), {}
+    for step, number in steps:
+        id = number * spread
+        if step == "a" and id not in model:
+            index.add(ONE + number, np.array([id], np.uint64))
+            model[id] = number
+        elif step == "u":
+            index.upsert(ONE - number, np.array([id], np.uint64))
+            model[id] = -number
+        elif step == "r" and id in model:
+            index.remove(id)
+            del model[id]
+    assert sorted(index.ids().tolist()) == sorted(model)
+    for number in range(41):
+        assert (number * spread in index) == (number * spread in model)
+    for id, number in model.items():
+        assert np.sign(index.reconstruct(id)[0]) in {np.sign(number + 1), np.sign(number), 1.0}
+
+
+@KERNELS
+def test_kernel_and_twin_find_the_same_slots():
+    store = RowStore(64, l2=False, with_ids=True)
+    table, twin = IdTable(store), DictTable(store)
+    ids = np.random.default_rng(1).integers(0, 2**64, 3000, dtype=np.uint64)
+    for start, stop in ((0, 1), (1, 100), (100, 3000)):
+        store.grow(stop)
+        store.set_ids(start, ids[start:stop])
+        for one in (table, twin):
+            one.reserve(stop)
+            one.insert(stop)
+        store.rows = stop
+    wanted = np.concatenate([ids, ids + np.uint64(1)])
+    assert (table.find(wanted) == twin.find(wanted)).all()
+    for one in (table, twin):
+        one.erase(ids[::2].copy())
+    assert (table.find(wanted) == twin.find(wanted)).all()
+    assert (table.find(ids[::2].copy()) == NOWHERE).all()
+    for one in (table, twin):
+        one.relocate(ids[1:1000:2].copy(), np.arange(0, 999, 2, dtype=np.uint32))
+    store.set_ids(0, np.repeat(ids[1:1000:2], 2))
+    assert table.find(ids[1:1000:2].copy()).tolist() == list(range(0, 999, 2))
