@@ -200,3 +200,34 @@ def test_the_flag_of_the_twins_is_the_kernels(monkeypatch, make_cloud):
     assert one.stats == other.stats
     for name in ("rgba", "transmittance", "last", "depth"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_a_picture_that_is_interrupted_leaves_nothing_broken(python):
+    """Ctrl-C at any moment: KeyboardInterrupt, and the next picture is the right one."""
+    done = python(
+        """
+import signal
+import numpy as np
+from splat import Camera, Scene, render
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+rng = np.random.default_rng(0)
+n = 60000
+scene = Scene(
+    rng.normal(size=(n, 3)).astype(np.float32), np.full((n, 3), -3.5, np.float32),
+    np.tile(np.float32([1, 0, 0, 0]), (n, 1)), rng.random(n).astype(np.float32), np.zeros((n, 1, 3), np.float32),
+)
+camera = Camera.look_at((0, 0, -4), (0, 0, 0), width=500, height=400)
+right, stopped = render(scene, camera).digest(), 0
+for i in range(60):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0003 * (i % 30 + 1))
+        while True:
+            render(scene, camera)
+    except KeyboardInterrupt:
+        stopped += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+print(stopped, render(scene, camera).digest() == right)
+""",
+        DROVEWAY_THREADS="3",
+    )
+    assert done.stdout == "60 True\n", done.stderr

@@ -162,7 +162,7 @@ void dw_set_threads(int n) { threads.store(n < 1 ? 1 : n > kThreadsMax ? kThread
 int dw_workers_started() { return workers.load(std::memory_order_relaxed); }
 
 void dw_parallel_n(size_t blocks, dw_block_fn fn, void* context, int max_threads) {
-  if (blocks == 0) return;
+  if (blocks == 0 || interrupted) return;  // what an interrupted region left undone must not lead this one's workers
   pool_environment::FpGuard environment;
   size_t n = size_t(dw_threads());
   if (max_threads >= 1 && size_t(max_threads) < n) n = size_t(max_threads);
