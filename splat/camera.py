@@ -65,6 +65,7 @@ class Camera:
         return hash(self._bytes())
 
     @property
+    @plain_mode()
     def position(self) -> Vector:
         """The camera's centre in the world: −Rᵀ·t."""
         m = self.world_to_camera.tolist()

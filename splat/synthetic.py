@@ -96,6 +96,7 @@ def warehouse(blocked: Any, cell_m: float, n: int, sh_degree: int, seed: int) ->
     )
 
 
+@plain_mode()
 def warehouse_camera(blocked: Any, cell_m: float, width: int, height: int) -> Camera:
     """A view of `warehouse` that fills a picture of 16:9, from the south-west and above. Raises as `warehouse`.
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as options
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 import tensor
 from splat import Scene, SplatValueError
@@ -144,6 +145,23 @@ def test_loading_what_was_saved_gives_the_scene_again(make_scene, tmp_path: Path
     assert (again.log_scales == scene.log_scales).all()
     assert np.allclose(again.quats, scene.quats, atol=2e-7)
     assert np.allclose(again.opacities, scene.opacities, rtol=1e-6)
+
+
+@given(st.data())
+@options(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_every_finite_number_comes_back_to_the_bit(tmp_path: Path, data) -> None:
+    degree = data.draw(st.integers(0, 3))
+    finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+    def drawn(*shape: int) -> np.ndarray:
+        return data.draw(arrays.arrays(np.float32, shape, elements=finite))
+
+    one = np.tile(np.float32([0, 0, -1, 0]), (3, 1))
+    scene = Scene(drawn(3, 3), drawn(3, 3), one, np.float32([0.25, 0.5, 0.75]), drawn(3, (degree + 1) ** 2, 3))
+    scene.save(tmp_path / "a.ply")
+    again = Scene.load(tmp_path / "a.ply")
+    for name in ("means", "log_scales", "quats", "sh"):
+        assert getattr(again, name).tobytes() == getattr(scene, name).tobytes()
 
 
 def test_opacities_at_the_ends_are_clamped_in_the_file(make_ply, inria_columns, load, tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""Another library may leave a thread in flush-to-zero or round-up mode: scenes and cameras stay, and the mode stays."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from splat import Camera, Scene
+from splat.synthetic import warehouse, warehouse_camera
+from tensor import _kernels
+
+# Round up, flush to zero, subnormal inputs are zero: MXCSR on x86-64, FPCR on arm64.
+HOSTILE = 0x1F80 | 0x4000 | 0x8000 | 0x0040 if platform.machine() == "x86_64" else (1 << 22) | (1 << 24)
+
+
+def in_hostile_mode(function: Callable[[], bytes]) -> bytes:
+    saved = _kernels.float_mode_enter()
+    try:
+        _kernels.float_mode_leave(HOSTILE)
+        result = function()
+        after = _kernels.float_mode_enter()
+    finally:
+        _kernels.float_mode_leave(saved)
+    assert after & ~0x3F == HOSTILE & ~0x3F  # the low bits of MXCSR record what happened, they are no mode
+    return result
+
+
+def content(scene: Scene) -> bytes:
+    arrays = (scene.means, scene.log_scales, scene.quats, scene.opacities, scene.sh)
+    return b"".join(array.tobytes() for array in arrays)
+
+
+@pytest.mark.parametrize("kind", ["inria", "ascii", "compressed", "splat"])
+def test_reading_and_writing_are_the_same(kind: str, make_ply, inria_columns, tmp_path: Path) -> None:
+    columns = inria_columns(50, 1)
+    columns["x"][:10] *= np.float32(1e-39)
+    path = tmp_path / ("a.splat" if kind == "splat" else "a.ply")
+    rng = np.random.default_rng(0)
+    if kind == "splat":
+        rows = rng.integers(1, 255, (50, 32), np.uint8)
+        rows[:, :24] = rng.uniform(0.1, 1, (50, 6)).astype("<f4").view(np.uint8)
+        path.write_bytes(rows.tobytes())
+    elif kind == "compressed":
+        names = [f"{m}_{a}" for s in ("", "scale_") for m in ("min", "max") for a in (s + "x", s + "y", s + "z")]
+        head = "ply\nformat binary_little_endian 1.0\nelement chunk 1\n"
+        head += "".join(f"property float {name}\n" for name in names) + "element vertex 50\n"
+        head += "".join(f"property uint packed_{name}\n" for name in ("position", "rotation", "scale", "color"))
+        body = rng.normal(size=12).astype("<f4").tobytes() + rng.integers(0, 2**32, (50, 4)).astype("<u4").tobytes()
+        path.write_bytes(head.encode() + b"end_header\n" + body)
+    else:
+        path.write_bytes(make_ply(columns, "ascii" if kind == "ascii" else "binary_little_endian"))
+    expected = Scene.load(path)
+    assert in_hostile_mode(lambda: content(Scene.load(path))) == content(expected)
+
+    def written() -> bytes:
+        expected.save(tmp_path / "b.ply")
+        return (tmp_path / "b.ply").read_bytes()
+
+    assert in_hostile_mode(written) == written()
+
+
+def test_scenes_by_rule_and_cameras_are_the_same() -> None:
+    grid = np.eye(5, dtype=bool)
+    scene = warehouse(grid, 0.7, 1000, 1, 3)
+
+    def cameras() -> bytes:
+        looks = [
+            Camera.default(scene, 640, 360),
+            warehouse_camera(grid, 0.7, 640, 360),
+            Camera.look_at((0.1, 0.2, -3), (0.3, 0.1, 1), fov_y_deg=33.3, width=100, height=77),
+        ]
+        looks += [Camera.from_json(camera.to_json()) for camera in looks]
+        return repr([(camera.to_json(), camera.position) for camera in looks]).encode()
+
+    assert in_hostile_mode(lambda: content(warehouse(grid, 0.7, 1000, 1, 3))) == content(scene)
+    assert in_hostile_mode(cameras) == cameras()
