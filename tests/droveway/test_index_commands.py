@@ -264,7 +264,7 @@ def mistakes(folder: Path) -> dict[str, tuple[tuple[object, ...], int, str]]:
         ),
         "a negative k": (("search", x, q, "-k", -1), 2, "Invalid value for '-k': -1 is not in the range x>=0.\n"),
         "bits of a later version": (
-            ("index", "build", rows, "-o", out, "--bits", 2), 2, "--bits: this version has 4 bits a coordinate, got 2\n",
+            ("index", "build", rows, "-o", out, "--bits", 2), 2, "--bits: this version has 4 bits a coordinate, got 2",
         ),
         "no word after index": (("index",), 2, "expected one of build, info, add, remove after 'index'\n"),
         "another word after index": (
