@@ -14,22 +14,21 @@ Record = dict[str, object]
 def describe(out: Output, path: Path) -> Record:
     """The record of a run, a site, a map, a scenario, an index or a scene; its first key is `kind`.
 
-    A folder is a run, or a scene where it holds meta.json; an index is told by its first bytes, another file by its
-    ending. Raises InputProblem for anything else.
+    A folder is a run, or with a meta.json a scene; an index is told by its first bytes, another file by its ending.
+    Raises InputProblem for anything else.
     """
     from droveway.index_files import ENDINGS as INDEX_ENDINGS
     from droveway.index_files import index_kind, index_record, load_index
     from droveway.scene_files import ENDINGS as SCENE_ENDINGS
-    from droveway.scene_files import is_sog, scene_record
+    from droveway.scene_files import META, is_scene_folder, scene_record
 
-    if path.is_dir() and not is_sog(path):
-        return run_record(out, path)
+    if path.is_dir():
+        return scene_record(out, path) if is_scene_folder(path) else run_record(out, path)
+
     ending = path.suffix.lower()
-    if is_sog(path):
-        return scene_record(out, path)
     if index_kind(path) is not None or ending in INDEX_ENDINGS:
         return index_record(path, load_index(path))
-    if ending in SCENE_ENDINGS:
+    if ending in SCENE_ENDINGS or path.name == META:
         return scene_record(out, path)
     maker = MAKERS.get(ending)
     if maker is None:

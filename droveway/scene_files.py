@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 1280, 720  # of the camera that `info` prints
 ENDINGS: Final = (".ply", ".splat", ".sog")
-
-
-def is_sog(path: Path) -> bool:
-    """Whether a path is that of a SOG scene as a folder, or of its meta.json."""
-    return path.name == "meta.json" or (path.is_dir() and (path / "meta.json").is_file())
+META: Final = "meta.json"
 
 
 def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool = False) -> "Scene":
@@ -28,17 +24,14 @@ def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool
     from splat import Scene, SplatError
     from splat.errors import SplatValueError
 
-    if path.is_dir() and ((path / "ledger").is_dir() or (path / "HEAD").is_file()):
-        raise InputProblem(
-            path, "expected a scene file, got a run", f"droveway replay {quoted(path)} --png a.png draws a run"
-        )
-    start = b""
-    if not path.is_dir() or not is_sog(path):
+    if path.is_dir():
+        _require_scene_folder(path)
+    else:
         with reading(path), open_regular(path) as stream:
             start = stream.read(6)
-    if start == b"\x93NUMPY" or start[:4] in (b"JVI\0", b"JVIM"):
-        what = "an array (.npy)" if start[1:2] == b"N" else "an index"
-        raise InputProblem(path, f"expected a scene (.ply, .splat, .sog), got {what}")
+        if start == b"\x93NUMPY" or start[:4] in (b"JVI\0", b"JVIM"):
+            what = "an array (.npy)" if start[1:2] == b"N" else "an index"
+            raise InputProblem(path, f"expected a scene (.ply, .splat, .sog), got {what}")
     if axes is not None:
         from splat.harmonics import AXES
 
@@ -56,6 +49,20 @@ def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool
     for warning in scene.warnings:
         out.note(f"{path}: {warning}")
     return scene
+
+
+def is_scene_folder(path: Path) -> bool:
+    """Whether a folder is a scene in SOG's parts, by its meta.json."""
+    return (path / META).is_file()
+
+
+def _require_scene_folder(path: Path) -> None:
+    if (path / "ledger").is_dir() or (path / "HEAD").is_file():
+        raise InputProblem(
+            path, "expected a scene file, got a run", f"droveway replay {quoted(path)} --png a.png draws a run"
+        )
+    if not is_scene_folder(path):
+        raise InputProblem(path, f"expected a scene file, or a folder with a {META} (SOG), got a folder without one")
 
 
 def scene_record(out: Output, path: Path) -> dict[str, object]:

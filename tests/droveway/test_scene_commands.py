@@ -217,9 +217,11 @@ def test_a_run_a_folder_a_pipe_and_nothing_are_no_scenes(ask: Ask, yard_run: Pat
         f"error: {yard_run}: expected a scene file, got a run\n"
         f"hint: droveway replay {yard_run} --png a.png draws a run\n",
     )
+    told = ask("render", tmp_path, "-o", tmp_path / "a.png")
+    words = "expected a scene file, or a folder with a meta.json (SOG), got a folder without one"
+    assert (told.code, told.err) == (3, f"error: {tmp_path}: {words}\n")
     os.mkfifo(tmp_path / "pipe.ply")
     for path, words in (
-        (tmp_path, "is a directory"),
         (tmp_path / "no.ply", "no such file"),
         (tmp_path / "pipe.ply", "is not a regular file"),
     ):
@@ -329,3 +331,13 @@ def test_a_captured_scene_is_told_converted_and_drawn_alike(
     assert first["visible"] > 100_000 and second["visible"] == first["visible"]
     apart = pixels(tmp_path / "a.png").astype(int) - pixels(tmp_path / "b.png").astype(int)
     assert abs(apart).max() <= 1  # an opacity of 1 is written as 1 - 1e-6
+
+
+def test_a_scene_in_parts_is_told_drawn_and_converted(ask: Ask, data: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = data("splats/3_0")
+    record = ask("info", folder, "--json").record
+    assert (record["kind"], record["splats"], record["sh_degree"]) == ("scene", 31000, 2)
+    assert ask("info", folder / "meta.json", "--json").record["splats"] == 31000
+    drawn = ask("render", folder, "-o", tmp_path / "a.png", *SIZE, "--json").record
+    assert drawn["visible"] > 10_000
+    assert ask("convert", folder, tmp_path / "a.ply", "--json").record["splats"] == 31000
