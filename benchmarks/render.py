@@ -140,8 +140,13 @@ def draw(scene: Scene, cameras: list[Camera]) -> float:
 
 
 def decibels(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
-    """Peak signal-to-noise ratio of two pictures of 8 bits, colours only; 120 where they are equal."""
-    error = np.mean((a[..., :3].astype(np.float64) - b[..., :3].astype(np.float64)) ** 2)
+    """Peak signal-to-noise ratio of two pictures of 8 bits, 120 where they are equal.
+
+    Colours only, and only of pixels that are not black in both: an empty background would flatter.
+    """
+    a, b = a[..., :3].astype(np.float64), b[..., :3].astype(np.float64)
+    drawn = (a > 0).any(axis=-1) | (b > 0).any(axis=-1)
+    error = np.mean((a - b)[drawn] ** 2) if drawn.any() else 0
     return 120.0 if error == 0 else 10 * math.log10(255 * 255 / error)
 
 
@@ -160,12 +165,12 @@ def against_f3d(report: Report, name: str, scene: Scene, python: str, pictures: 
     orbit = Orbit.of(scene)
     case = f"{name}, {len(scene):,} splats of degree {scene.degree}"
     with f3d(python, scene) as peer:
-        for step, suffix in ((0.1, ""), (3.0, ", turned by 3° a frame")):
+        for step, suffix, turns in ((0.1, "", TURNS), (3.0, ", turned by 3° a frame", 3)):
             angles = [step * number for number in range(1, FRAMES + 1)]
             cameras = [orbit.ours(angle) for angle in angles]
             theirs = [orbit.theirs(angle) for angle in angles]
             seconds: list[tuple[float, float]] = []
-            for _ in range(TURNS):
+            for _ in range(turns):
                 draw(scene, [orbit.ours(0.0)])
                 mine = draw(scene, cameras)
                 if peer is not None:
