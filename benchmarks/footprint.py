@@ -127,7 +127,7 @@ def search(python: str, folder: Path) -> Iterator[dict[str, object]]:
 
 def warehouse(python: str, folder: Path) -> Iterator[dict[str, object]]:
     """The simulation of 200 agents on a benchmark map, and its audit."""
-    options = ("-o", "site/warehouse.toml", "--agents", "200", "--zones", "400", "--seed", "1")
+    options: tuple[str, ...] = ("-o", "site/warehouse.toml", "--agents", "200", "--zones", "400", "--seed", "1")
     (folder / "site").mkdir()
     peak(python, COMMAND, "import", str(WAREHOUSE), *options, folder=folder)
     options = ("-o", "run", "--ticks", "500", "--planner", "swap")

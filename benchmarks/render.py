@@ -5,10 +5,12 @@ of degree 3, the only one that F3D 4.0 takes for splats), eye, target, up and fi
 warm up, then 20 further ones with the camera turned by 0.1° each around the target, in turns, and the figure is the
 median of the turns. F3D sorts again only after a turn of 2.5°; the lines with 3° a frame make it sort each time.
 
-The default scene is biker.compressed.ply of ../shared/data or $DROVEWAY_DATA. F3D is looked for in this environment
-(the bench extra) or in that of --f3d-python, and needs Mesa: Debian's libegl1 libegl-mesa0 libgl1-mesa-dri libopengl0.
-Without it only our own lines are printed. Guards, exit 1 when one fails: our picture against the float64 twin (256 ×
-256) at least 60 dB, F3D's picture against ours at least 25 dB. --pictures FOLDER keeps what was compared.
+The scenes are biker.compressed.ply and playbot (0_0) of splats/ in ../shared/data or $DROVEWAY_DATA, and those of
+--scene. F3D is looked for in this environment (the bench extra) or in that of --f3d-python, and needs Mesa: Debian's
+libegl1 libegl-mesa0 libgl1-mesa-dri libopengl0. Without it only our own lines are printed.
+
+Guards, exit 1 when one fails: our picture against the float64 twin (256 × 256) at least 60 dB, F3D's picture against
+ours at least 25 dB. --pictures FOLDER keeps what was compared.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class Orbit:
     def of(scene: Scene) -> Orbit:
         """Eye and target of the scene's default camera (specified as looking along +z)."""
         camera = Camera.default(scene, WIDTH, HEIGHT)
-        pose = np.linalg.inv(camera.world_to_camera)
+        pose = np.linalg.inv(camera.world_to_camera).astype(np.float64)
         middle = np.median(scene.means.astype(np.float64), axis=0)
         return Orbit(pose[:3, 3], pose[:3, 3] + pose[:3, 2] * ((middle - pose[:3, 3]) @ pose[:3, 2]))
 
@@ -264,8 +266,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         pictures = asked.pictures or Path(name)
         pictures.mkdir(parents=True, exist_ok=True)
-        biker = Scene.load(DATA / "splats" / "biker.compressed.ply")
-        for title, scene in [("biker", biker), *((path.stem, Scene.load(path)) for path in asked.scene)]:
+        scenes = {"biker": DATA / "splats" / "biker.compressed.ply", "playbot": DATA / "splats" / "0_0"}
+        for title, path in (scenes | {path.stem: path for path in asked.scene}).items():
+            scene = Scene.load(path)
             against_twin(report, title, scene)
             against_f3d(report, title, scene, asked.f3d_python, pictures)
     report.finish()
