@@ -14,7 +14,7 @@ from droveway.output import Output, table
 @declare("convert")
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target", metavar="OUT", type=PATH)
-@click.option("--axes", metavar="RDF", help="Axes of IN, where they are not those of its format: RUB, LUF …")
+@click.option("--axes", metavar="AXES", help="Axes of IN, where they are not those of its format: RUB, LUF …")
 @click.option("--repair", is_flag=True, help="Leave out splats that no picture can be made of, and say how many.")
 def command(out: Output, source: Path, target: Path, axes: str | None, repair: bool) -> int:
     """Read a splat scene (INRIA .ply, compressed .ply, .splat, SOG) and write it as INRIA .ply, which other tools read.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from droveway import __version__, exits
-from droveway.exits import quoted, writing
+from droveway.exits import LimitProblem, UsageProblem, quoted, writing
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output
@@ -36,12 +36,14 @@ def command(out: Output, folder: Path | None) -> int:
     from droveway.commands.simulate import require_new_folder
     from droveway.demo import remove_folder
 
-    place = folder if folder is not None else _temporary()
-    with writing(place):
-        if folder is not None:
+    if folder is None:
+        place, was_there = _temporary(), False
+    else:
+        place = folder
+        with writing(place):
             require_new_folder(place)
-        was_there = place.is_dir()
-        place.mkdir(exist_ok=True)
+            was_there = place.is_dir()
+            place.mkdir(exist_ok=True)
     done = False
     try:
         with writing(place):
@@ -49,13 +51,25 @@ def command(out: Output, folder: Path | None) -> int:
         done = True
     finally:
         if not done or folder is None:
-            remove_folder(place, keep=was_there and folder is not None)
+            remove_folder(place, keep=was_there)
     return code
 
 
 def _temporary() -> Path:
-    """A new name in $TMPDIR or /tmp. (tempfile would bring 1 MB of modules.)"""
-    return Path(os.environ.get("TMPDIR") or "/tmp") / f"droveway-demo-{os.getpid()}-{os.urandom(4).hex()}"
+    """A new folder in $TMPDIR or /tmp. (tempfile would bring 1 MB of modules.)"""
+    folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"droveway-demo-{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        text = (error.strerror or str(error)).lower()
+        if error.errno in exits.FULL:
+            raise LimitProblem(folder.parent, f"expected room to write, got: {text}", "free some space") from error
+        raise UsageProblem(
+            folder.parent,
+            f"expected a folder for temporary files, got: {text}",
+            "set TMPDIR, or choose a place with -o",
+        ) from error
+    return folder
 
 
 def _walk(out: Output, folder: Path, *, keep: bool) -> int:

@@ -72,7 +72,7 @@ def _numbers(text: str) -> Numbers | None:
 @click.option("--up", metavar="X,Y,Z", type=Point(), help="What is up in the picture; default 0,-1,0.")
 @click.option("--fov", metavar="DEG", type=float, help="Vertical field of view in degrees; default 50.")
 @click.option("--camera", "camera_file", metavar="F", type=PATH, help="A camera as JSON, as `info SCENE` prints it.")
-@click.option("--axes", metavar="RDF", help="Axes of the file, where they are not those of its format: RUB, LUF …")
+@click.option("--axes", metavar="AXES", help="Axes of the file, where they are not those of its format: RUB, LUF …")
 @click.option("--background", metavar="R,G,B", type=Colour(), help="0 to 1 each, or #rrggbb; default black.")
 @click.option("--antialias/--no-antialias", default=None, help="Default: as the file says.")
 @click.option("--repair", is_flag=True, help="Leave out splats that no picture can be made of, and say how many.")

@@ -191,6 +191,18 @@ def test_a_folder_that_is_in_use_is_exit_2_and_untouched(what: str, ask: Ask, tm
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_missing_place_for_temporary_files_is_exit_2_and_names_both_ways_out(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "no"))
+    told = ask("demo")
+    assert (told.code, told.out, told.err) == (
+        2, "",
+        f"error: {tmp_path / 'no'}: expected a folder for temporary files, got: no such file or directory\n"
+        "hint: set TMPDIR, or choose a place with -o\n",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("was_there", [False, True])
 @pytest.mark.parametrize("journey", ["simulate_fleet", "search_moments", "render_scene", "audit_run"])
 def test_a_full_disk_is_exit_4_and_leaves_the_folder_as_it_was(
