@@ -36,6 +36,7 @@ THIN = 0.012  # half-thickness of every patch, in cells
 _FILL = 0.44  # standard deviation of a splat ÷ width of its part: a patch looks as wide as it is
 _FILL_FLOOR = 0.60  # floor splats overlap, so that no grid shows
 _FILL_WALL = 0.64
+_FILL_BAR = 0.34  # beams and posts are one splat long: their ends must not stick out
 _X, _Y, _Z = 0, 1, 2
 
 WALL_HEIGHT, WALL_ROWS = 5.2, 4
@@ -215,7 +216,7 @@ def _beams(cells: I64, axis: int, sign: int, key: Key) -> _Patches:
     """The orange beam under each level but the lowest, and along the top."""
     rows, level = np.repeat(cells, LEVELS, axis=0), np.tile(np.arange(1, LEVELS + 1), len(cells))
     offsets = np.stack([np.zeros(len(rows)), level * (HEIGHT / LEVELS)], axis=1)
-    return _on_side(rows, axis, sign, offsets, (1.1, 0.10), 0.50, _full((len(rows), 3), BEAM), 1.0)
+    return _on_side(rows, axis, sign, offsets, (1.0, 0.10), 0.50, _full((len(rows), 3), BEAM), 1.0, _FILL_BAR)
 
 
 def _uprights(cells: I64, axis: int, sign: int, key: Key) -> _Patches:
@@ -223,7 +224,7 @@ def _uprights(cells: I64, axis: int, sign: int, key: Key) -> _Patches:
     rows, part = np.repeat(cells, LEVELS, axis=0), np.tile(np.arange(LEVELS), len(cells))
     m, pitch = len(rows), HEIGHT / LEVELS
     offsets = np.stack([np.full(m, -0.5), (part + 0.5) * pitch], axis=1)
-    return _on_side(rows, axis, sign, offsets, (0.12, pitch), 0.51, _full((m, 3), UPRIGHT), 1.0)
+    return _on_side(rows, axis, sign, offsets, (0.13, pitch), 0.51, _full((m, 3), UPRIGHT), 1.0, _FILL_BAR)
 
 
 def _lanes(cells: I64, axis: int, sign: int, key: Key) -> _Patches:
@@ -233,7 +234,7 @@ def _lanes(cells: I64, axis: int, sign: int, key: Key) -> _Patches:
     center[:, axis] += sign * 0.62
     size = np.zeros((m, 3))
     size[:, along], size[:, axis] = 1.05, 0.12
-    return _Patches(center, size, _full((m, 3), LANE), (_Y, -1), 1.0)
+    return _Patches(center, size, _full((m, 3), LANE), (_Y, -1), 1.0, 0.40)
 
 
 def _on_side(
@@ -245,6 +246,7 @@ def _on_side(
     out: float,  # from the cell's middle towards the side
     color: F64,
     weight: float,
+    fill: float = _FILL,
 ) -> _Patches:
     along = _X if axis == _Z else _Z
     center = np.stack([cells[:, 1] + 0.5, -offsets[:, 1], cells[:, 0] + 0.5], axis=1)
@@ -252,7 +254,7 @@ def _on_side(
     center[:, along] += offsets[:, 0]
     sizes = np.zeros((len(cells), 3))
     sizes[:, along], sizes[:, _Y] = size
-    return _Patches(center, sizes, color * _SHADE[axis, sign], (axis, sign), weight)
+    return _Patches(center, sizes, color * _SHADE[axis, sign], (axis, sign), weight, fill)
 
 
 def _box_colors(key: Key, m: int) -> F64:
