@@ -1,7 +1,7 @@
 """Writes what README.md shows, the outputs and the picture: `python tests/regenerate_readme.py`.
 
 After `python tests/regenerate_golden.py` and a new install, so that the demo knows the recorded root. The picture is
-the demo's in 256 colours: full colour would be three times as large.
+the demo's, pixel for pixel: the root stands for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "pictures" / "warehouse.png"
-COLOURS = 256
 TEXT = re.compile(r"^```text\n.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -47,15 +46,14 @@ def write_texts() -> None:
 
 
 def write_picture() -> None:
-    """Render, reduce the colours, write."""
+    """Render, and write every pixel as it is."""
     from droveway import demo
 
     with tempfile.TemporaryDirectory() as folder:
         demo.draw_scene(Path(folder))
         with Image.open(Path(folder) / demo.PICTURE) as image:
-            reduced = image.convert("RGB").quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    PICTURE.parent.mkdir(exist_ok=True)
-    reduced.save(PICTURE, optimize=True)
+            PICTURE.parent.mkdir(exist_ok=True)
+            image.save(PICTURE, optimize=True)
     sys.stdout.write(f"{PICTURE.name}: {PICTURE.stat().st_size} bytes\n")
 
 
