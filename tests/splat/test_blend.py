@@ -58,6 +58,30 @@ def test_needles_are_the_same_with_and_without_culling(make_cloud):
         assert_same(render(scene, CAMERA, chosen), by_twin(scene, CAMERA, chosen))
 
 
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.floats(-7, 7),
+    spread=st.floats(0, 5),
+    blur=st.sampled_from([0.0, 1e-4, 0.3]),
+    alpha_min=st.sampled_from([1 / 255, 2.0**-16]),
+    fov=st.floats(5, 150),
+)
+def test_a_box_leaves_out_no_pixel_that_counts(make_cloud, seed, scale, spread, blur, alpha_min, fov):
+    """The twin with boxes of the whole picture gives the same: boxes are no part of a pixel's value."""
+    scene = make_cloud(30, 0, seed, scale=scale, spread=spread)
+    camera = Camera.look_at((0.1, 0.2, -2.5), (0, 0, 0), fov_y_deg=fov, width=150, height=40)
+    chosen = RenderSettings(blur=blur, alpha_min=alpha_min)
+    view = view_of(camera, chosen, False, 4)
+    records, _ = projection_ref.project(scene.means, scene.log_scales, scene.quats, scene.opacities, scene.sh, view)
+    records = records[np.argsort(records[:, 9], kind="stable")]
+    boxed = blend_ref.blend(records, rules_of(chosen), 150, 40, 4)
+    records.view(np.uint32)[:, 12:14] = (150 << 16, 40 << 16)
+    whole = blend_ref.blend(records, rules_of(chosen), 150, 40, 4)
+    np.testing.assert_array_equal(boxed.rgba, whole.rgba)
+    np.testing.assert_array_equal(boxed.transmittance, whole.transmittance)
+
+
 @pytest.mark.parametrize("tile_log2", [5, 6, 10])
 def test_the_size_of_tiles_changes_nothing(make_cloud, tile_log2):
     scene, chosen = make_cloud(600, 1, 3), RenderSettings(keep_state=True, depth=True)
