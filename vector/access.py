@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from vector.errors import VectorError
 
@@ -21,19 +19,15 @@ class Access:
     def __init__(self) -> None:
         self._renew()
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """One at a time."""
+    def writing(self) -> threading.Lock:
+        """One at a time: `with access.writing():`."""
         self._check_process()
-        with self._write:
-            yield
+        return self._write
 
-    @contextmanager
-    def brief(self) -> Iterator[None]:
-        """For a moment, nobody else."""
+    def brief(self) -> threading.Lock:
+        """For a moment, nobody else: `with access.brief():`."""
         self._check_process()
-        with self._state:
-            yield
+        return self._state
 
     def _renew(self) -> None:
         self._write, self._state = threading.Lock(), threading.Lock()

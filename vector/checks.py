@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import index as as_index
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,19 +59,23 @@ def matrix(x: object, width: int | None, function: str, name: str) -> F32:
         array = arrays.as_array(x, function, name)
     except TensorError as error:
         raise VectorTypeError(str(error)) from None
-    wanted = f"float32[n, {'d' if width is None else width}]"
-    got = f"{function}: {name} must be {wanted}, got {arrays.describe(array)}"
-    if array.ndim == 1 and array.dtype == np.float32 and width in (None, len(array)):
-        raise VectorValueError(f"{got} (hint: {name}[None, :])")
-    if array.ndim != 2 or (width is not None and array.shape[1] != width):
-        raise VectorValueError(got)
-    if array.dtype != np.float32 or not array.dtype.isnative:
-        raise VectorValueError(f"{got} (hint: {name}.astype(numpy.float32))")
-    if not 1 <= array.shape[1] <= DIM_MAX:
-        raise VectorValueError(f"{got}, and d must be from 1 to {DIM_MAX}")
+    good = array.ndim == 2 and array.dtype == np.float32 and array.dtype.isnative
+    if not good or array.shape[1] != (width or array.shape[1]) or not 1 <= array.shape[1] <= DIM_MAX:
+        raise VectorValueError(_matrix_error(array, width, function, name))
     rows: F32 = arrays.contiguous(arrays.readable(array), function)
     _finite(rows, function, name)
     return rows
+
+
+def _matrix_error(array: NDArray[Any], width: int | None, function: str, name: str) -> str:
+    text = f"{function}: {name} must be float32[n, {width or 'd'}], got {arrays.describe(array)}"
+    if array.ndim == 1 and array.dtype == np.float32 and width in (None, len(array)):
+        return f"{text} (hint: {name}[None, :])"
+    if array.ndim != 2 or (width is not None and array.shape[1] != width):
+        return text
+    if array.dtype != np.float32 or not array.dtype.isnative:
+        return f"{text} (hint: {name}.astype(numpy.float32))"
+    return f"{text}, and d must be from 1 to {DIM_MAX}"
 
 
 def _finite(rows: F32, function: str, name: str) -> None:

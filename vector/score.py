@@ -27,6 +27,7 @@ I64 = NDArray[np.int64]
 REFERENCE = _kernels.isa() == "ref"
 WORKSPACE_BYTES = 1 << 23  # of one scan, about: more queries take several
 QUERIES_MAX = 4096
+_NO_FACTOR, _NO_BITS = np.zeros(0), np.zeros(0, np.uint32)
 
 
 def search(
@@ -41,12 +42,11 @@ def search(
     step = _queries_at_once(nq, k, padded)
     for start in range(0, nq, step):
         part = slice(start, start + step)
-        chosen = Queries(queries.values[part], queries.scales[part], queries.norms2[part])
-        with memory.reserve(8 * k * len(chosen.values), "search keys"):
-            keys = np.empty((len(chosen.values), k))
-            (_scan_by_twin if REFERENCE else _scan)(snapshot, padded, chosen, metric, allowed, keys, ids[part])
-            with plain_mode():
-                scores[part] = _scores(keys, chosen, metric)
+        chosen = Queries(queries.values[part], queries.scales[part], queries.norms2[part]) if step < nq else queries
+        keys: F64 = memory.allocate((len(chosen.values), k), np.float64, "search keys")
+        (_scan_by_twin if REFERENCE else _scan)(snapshot, padded, chosen, metric, allowed, keys, ids[part])
+        with plain_mode():
+            scores[part] = _scores(keys, chosen, metric)
     return scores, ids
 
 
@@ -87,12 +87,16 @@ def _queries_at_once(nq: int, k: int, padded: int) -> int:
 def _scan(
     snapshot: Snapshot, padded: int, queries: Queries, metric: str, allowed: U32 | None, keys: F64, ids: U64
 ) -> None:
-    factor = 2.0 * queries.scales if metric == "l2" else np.zeros(0)
-    bits = np.zeros(0, np.uint32) if allowed is None else allowed
+    factor = 2.0 * queries.scales if metric == "l2" else _NO_FACTOR  # exact
+    bits = _NO_BITS if allowed is None else allowed
     nq, k = keys.shape
     shards = _kernels.scan_shards(nq, snapshot.rows)
+    arguments = (snapshot.segments, padded, queries.values, factor, shards, bits, keys, ids)
+    if not memory.bounded():
+        _kernels.scan(*arguments)
+        return
     with memory.reserve(_kernels.scan_workspace(nq, k, padded, shards), "search workspace"):
-        _kernels.scan(snapshot.segments, padded, queries.values, factor, shards, bits, keys, ids)
+        _kernels.scan(*arguments)
 
 
 def _scan_by_twin(

@@ -202,37 +202,56 @@ struct Scan {
 
 size_t tiles_of(const Segment& s) { return (s.rows + kTileRows - 1) / kTileRows; }
 
+// A float32 below which no product float(acc)·scale of a key at or above `threshold` can fall: both roundings of that
+// product and the one here are off by less than 2^-22 of the size, and no size comes near the ends of float32.
+float lowered(double threshold) {
+  return float(threshold - (threshold < 0.0 ? -threshold : threshold) * 0x1p-20);
+}
+
 // Offers the rows of a tile whose keys may be among the best of one query.
 struct Filter {
   const ScanJob& job;
   const Segment& segment;
   size_t first;  // row of the segment
+  size_t count;  // rows of the tile that are there
   uint64_t valid;
-  double scales[kTileRows], norms2[kTileRows];
 
-  Filter(const ScanJob& j, const Segment& s, size_t row, uint64_t rows) : job(j), segment(s), first(row), valid(rows) {
-    const size_t count = s.rows - row < kTileRows ? s.rows - row : kTileRows;
-    for (size_t i = 0; i < kTileRows; ++i) scales[i] = i < count ? double(s.scales[row + i]) : 0.0;
-    if (j.l2_factor != nullptr)
-      for (size_t i = 0; i < kTileRows; ++i) norms2[i] = i < count ? -double(s.norms2[row + i]) : 0.0;
+  // One bit for each row whose key may reach the threshold.
+  DW_INLINE uint64_t passing(const int32_t* acc, double threshold) const {
+    const F32x16 limit = F32x16::set1(lowered(threshold));
+    uint64_t passed = 0;
+    for (size_t i = 0; i < kTileRows; i += 16) {
+      const size_t left = i < count ? count - i : 0;
+      const F32x16 scales = F32x16::load_partial(segment.scales + first + (left ? i : 0), left, 0.0f);
+      passed |= uint64_t(lane_bits(ge(from_i32(words_of(acc + i)) * scales, limit))) << i;
+    }
+    return passed;
+  }
+  // The same for l2, where keys are differences: exact.
+  DW_INLINE uint64_t passing_l2(const int32_t* acc, double threshold, double factor) const {
+    const F64x8 limit = F64x8::set1(threshold), by = F64x8::set1(factor);
+    uint64_t passed = 0;
+    for (size_t i = 0; i < kTileRows; i += 16) {
+      const size_t left = i < count ? count - i : 0, at = first + (left ? i : 0);
+      const F64x16 scales = widen(F32x16::load_partial(segment.scales + at, left, 0.0f));
+      const F64x16 norms2 = widen(-F32x16::load_partial(segment.norms2 + at, left, 0.0f));
+      const F64x8 low = fma(by, doubles_of(acc + i) * scales.low, norms2.low);
+      const F64x8 high = fma(by, doubles_of(acc + i + 8) * scales.high, norms2.high);
+      passed |= uint64_t(lane_bits(ge(low, limit)) | lane_bits(ge(high, limit)) << 8) << i;
+    }
+    return passed;
   }
   void offer(size_t query, const int32_t* acc, Best& best) const {
     const bool l2 = job.l2_factor != nullptr;
-    const F64x8 factor = l2 ? F64x8::set1(job.l2_factor[query]) : F64x8::zero();
-    const F64x8 threshold = F64x8::set1(best.threshold);
-    uint64_t passed = 0;
-    for (size_t i = 0; i < kTileRows; i += 8) {
-      F64x8 key = doubles_of(acc + i) * F64x8::load(scales + i);
-      if (l2) key = fma(factor, key, F64x8::load(norms2 + i));
-      passed |= uint64_t(lane_bits(ge(key, threshold))) << i;
-    }
-    for (passed &= valid; passed != 0; passed &= passed - 1) {
-      const size_t i = size_t(__builtin_ctzll(passed));
-      double key = double(acc[i]) * scales[i];
-      if (l2) key = fma1(job.l2_factor[query], key, norms2[i]);
+    uint64_t passed =
+        valid & (l2 ? passing_l2(acc, best.threshold, job.l2_factor[query]) : passing(acc, best.threshold));
+    for (; passed != 0; passed &= passed - 1) {
+      const size_t i = size_t(__builtin_ctzll(passed)), row = first + i;
+      double key = double(acc[i]) * double(segment.scales[row]);
+      if (l2) key = fma1(job.l2_factor[query], key, -double(segment.norms2[row]));
       key += 0.0;  // −0 becomes +0
       if (key < best.threshold) continue;
-      best.offer(key, segment.ids != nullptr ? segment.ids[first + i] : segment.first + first + i);
+      best.offer(key, segment.ids != nullptr ? segment.ids[row] : segment.first + row);
     }
   }
 };
@@ -254,6 +273,12 @@ void scan_tile(const Scan& scan, size_t group, char* unit, Best* best, const Til
     const size_t width = octets - panel < kPanelGroups * 8 ? octets - panel : kPanelGroups * 8;
     const bool last = panel + width == octets;
     expand(tile, panel, width, levels);
+    // The products below take long enough for the next tile to come from memory.
+    const uint8_t* next = tile.blocks[0] + 64 * (j.padded / 2) + panel * 128;
+    for (size_t at = 0; at < width * 128; at += 64) {
+      __builtin_prefetch(next + at);
+      __builtin_prefetch(next + 16 * j.padded + at);
+    }
     for (size_t q = 0; q < count; q += kQueries) {
       const size_t Q = count - q < size_t(kQueries) ? count - q : kQueries;
       const uint32_t* pairs = queries + q * octets * 4 + panel * 4 * Q;
@@ -301,7 +326,7 @@ void scan_unit(void* context, size_t number) {
       if (valid == 0) continue;
       const uint8_t* codes = segment.codes + row * (j.padded / 2);
       const Tile tile{{codes, left > 32 ? codes + 16 * j.padded : nullptr}};
-      scan_tile(scan, group, unit, best, tile, Filter(j, segment, row, valid));
+      scan_tile(scan, group, unit, best, tile, Filter{j, segment, row, left < kTileRows ? left : kTileRows, valid});
     }
   }
 }

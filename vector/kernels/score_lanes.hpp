@@ -115,4 +115,6 @@ DW_INLINE F64x8 doubles_of(const int32_t* p) {
 
 #endif
 
+DW_INLINE U32x16 words_of(const int32_t* p) { return U32x16::load(reinterpret_cast<const uint32_t*>(p)); }
+
 }  // namespace DW_ISA
