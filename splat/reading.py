@@ -11,12 +11,11 @@ from splat.inria_ply import read_inria_ply
 from splat.ply import open_ply
 from splat.scene import Scene
 from splat.scene_checks import SplatArrays, checked
-from splat.sog import read_sog_folder, read_sog_zip
-from splat.sog_meta import META
 from splat.source_file import SourceFile
 from splat.splat_file import read_splat_file
 
 READABLE = "INRIA .ply, compressed .ply, .splat or SOG (a folder, its meta.json, or .sog)"
+META = "meta.json"  # as in splat/sog_meta.py, which is read when it is needed
 _SIGNATURES = ((b"NGSP", "SPZ"), (b"\x1f\x8b", "gzip, as of SPZ"), (b"glTF", "glTF"))
 _EXTENSIONS = {".spz": "SPZ", ".ksplat": ".ksplat", ".glb": "glTF", ".gltf": "glTF"}
 
@@ -49,11 +48,15 @@ def read_scene(path: Path, axes: str | None, *, repair: bool) -> Scene:
 
 def _read(path: Path) -> _Content:
     if path.is_dir() or path.name == META:
+        from splat.sog import read_sog_folder  # zipfile and what it brings cost 1 MB
+
         return _Content(*read_sog_folder(path if path.is_dir() else path.parent))
     with SourceFile(path) as source:
         head = source.read_most(8)
         source.seek(0)
         if head.startswith(b"PK"):
+            from splat.sog import read_sog_zip
+
             return _Content(*read_sog_zip(source))
         if head.startswith(b"ply"):
             ply = open_ply(source)

@@ -48,7 +48,12 @@ PROMISED = {
         "decision_ledger_tick_span decision_ledger_total_rows"
     ),
     "coord.stl": "coordination_stl open_run",
+    "coord.features": "fleet_features",
+    "coord.synthetic": "map_text site_text warehouse_cells write_warehouse",
+    "vector.synthetic": "mixture",
     "droveway": "__version__",
+    "droveway.demo": "audit_run draw_scene render_scene search_moments simulate_fleet",
+    "droveway.run_moments": "moments",
     "droveway.run_tracks": "Tracks draw_tracks read_tracks",
     "droveway.run_difference": "Comparison compare",
 }
