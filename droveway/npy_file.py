@@ -156,7 +156,8 @@ class NpyFile:
         if mend:
             new = self.path.with_name(f"{self.path.stem}.mended.npy")
             code = f"import numpy as np; x = np.load({str(self.path)!r}); np.save({str(new)!r}, {mend})"
-            hint = f"python -c {shlex.quote(code)}"
+            plain = not set(code) & set('"$`\\!')  # a shell changes none of it in double quotes
+            hint = f'python -c "{code}"' if plain else f"python -c {shlex.quote(code)}"
         raise InputProblem(self.path, f"expected {expected}, got {got}", hint)
 
 

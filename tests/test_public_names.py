@@ -16,8 +16,11 @@ PROMISED = {
     "tensor.elementary": "cos erf exp log pow sin sqrt tanh",
     "tensor.reduction": "dot sum",
     "tensor.product": "matmul",
-    "vector": "VectorError build_info cosine depth_order dot exact_search l2 norm_f32 normalize_f32 recall_at_k",
-    "splat": "Camera Scene SplatError build_info",
+    "vector": (
+        "IdMapIndex TurboIndex VectorError build_info cosine depth_order dot exact_search l2 norm_f32 normalize_f32 "
+        "recall_at_k"
+    ),
+    "splat": "Camera Image RenderSettings Scene SplatError build_info render",
     "storage": "Event Ledger build_info verify_ledger",
     "storage.canonical": "pack unpack",
     "storage.errors": (
@@ -60,6 +63,11 @@ PROMISED = {
 METHODS = {
     ("storage", "Ledger"): "append append_many at close cursor get head open scan",
     ("storage", "Event"): "decode encode",
+    ("vector", "TurboIndex"): "add backend cid load reconstruct remove save search",
+    ("vector", "IdMapIndex"): "add backend cid load reconstruct remove save search upsert",
+    ("splat", "Scene"): "load save",
+    ("splat", "Camera"): "default from_json look_at to_json",
+    ("splat", "Image"): "digest save",
     ("tensor.random", "Key"): "normal permutation randint split uniform",
     ("coord", "Scenario"): "load loads to_toml",
     ("coord", "DecisionFrame"): "decode encode",

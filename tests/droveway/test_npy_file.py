@@ -51,6 +51,7 @@ def test_no_rows_are_rows_and_one_row_may_lie_in_either_order(tmp_path: Path) ->
     assert read_ids(saved(tmp_path, np.uint64([2**64 - 1, 0]))).tolist() == [2**64 - 1, 0]
 
 
+@pytest.mark.parametrize("name", ["my q.npy", "$x's \"`q`.npy"])
 @pytest.mark.parametrize(
     ("array", "got", "mended"),
     [
@@ -64,15 +65,16 @@ def test_no_rows_are_rows_and_one_row_may_lie_in_either_order(tmp_path: Path) ->
     ids=["float64", "int32", "big-endian", "one row", "three dimensions", "by columns"],
 )
 def test_what_does_not_fit_is_told_with_a_line_that_mends_it(
-    array: np.ndarray, got: str, mended: np.ndarray, tmp_path: Path
+    array: np.ndarray, got: str, mended: np.ndarray, name: str, tmp_path: Path
 ) -> None:
-    path = saved(tmp_path, array, "my q.npy")
+    path = saved(tmp_path, array, name)
     message, hint = refused(path)
     by_row = " row by row" if "column" in got else ""
     assert message == f"expected float32[n, d]{by_row}, got {got}"
     assert hint.startswith("python -c ")
-    subprocess.run([sys.executable, *shlex.split(hint)[1:]], check=True)
-    assert (read_vectors(tmp_path / "my q.mended.npy") == mended).all()
+    command = hint.replace("python", shlex.quote(sys.executable), 1)
+    subprocess.run(["sh", "-c", command], check=True)
+    assert (read_vectors(tmp_path / name.replace(".npy", ".mended.npy")) == mended).all()
 
 
 @pytest.mark.parametrize(
