@@ -7,9 +7,12 @@ distortion", 1960. The two high bits of a code are themselves a 2-bit code, with
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
+from tensor.float_mode import plain_mode
 from vector.errors import VectorValueError
 
 F32 = NDArray[np.float32]
@@ -54,6 +57,7 @@ def block_size(padded: int) -> int:
     return padded & -padded
 
 
+@plain_mode()
 def inverse_root(n: int) -> np.float32:
     """1/sqrt(n) as float32: the root of the float32 quotient 1/n, each rounded once.
 
@@ -64,6 +68,8 @@ def inverse_root(n: int) -> np.float32:
     return root
 
 
+@lru_cache(maxsize=16)
+@plain_mode()
 def boundaries(padded: int) -> F32:
     """float32[15], ascending: a coordinate's code is the number of boundaries strictly below it.
 
@@ -71,17 +77,9 @@ def boundaries(padded: int) -> F32:
     array([-0.02282378,  0.        ,  0.02282378], dtype=float32)
     """
     positive = np.array(BOUNDARIES_POSITIVE, np.float32) * inverse_root(padded)
-    return np.concatenate([-positive[::-1], np.zeros(1, np.float32), positive])
-
-
-def centroids(padded: int) -> F32:
-    """float32[16]: the value that a code stands for, for a unit vector.
-
-    >>> centroids(128)[[0, 7, 8, 15]]
-    array([-0.24152906, -0.01134862,  0.01134862,  0.24152906], dtype=float32)
-    """
-    positive = np.array(CENTROIDS_POSITIVE, np.float32) * inverse_root(padded)
-    return np.concatenate([-positive[::-1], positive])
+    limits = np.concatenate([-positive[::-1], np.zeros(1, np.float32), positive])
+    limits.flags.writeable = False
+    return limits
 
 
 def check_bits(bits: object, function: str) -> int:

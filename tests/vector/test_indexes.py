@@ -28,23 +28,21 @@ def names(n: int) -> NDArray[np.uint64]:
     return np.array([(i * 0x9E3779B97F4A7C15) % 2**64 for i in range(n)], np.uint64)
 
 
-@pytest.mark.parametrize("metric", ["ip", "cosine", "l2"])
-@pytest.mark.parametrize("d", [1, 7, 64, 100, 1000])
+@pytest.mark.parametrize(
+    ("d", "metric"),
+    [(1, "l2"), *((d, metric) for d in (7, 64, 100, 1000) for metric in ("ip", "cosine", "l2"))],
+)
 def test_well_separated_rows_find_themselves_also_after_reload_and_further_rows(d: int, metric: str, tmp_path: Path):
-    x = rows(d, 60, max(d, 8))[:, :d] if d > 1 else np.arange(1, 61, dtype=np.float32)[:, None]
-    x = x / np.sqrt((x * x).sum(axis=1, keepdims=True)) if d > 1 and metric == "ip" else x
-    if d == 1 and metric != "l2":
-        pytest.skip("one coordinate tells rows apart only by distance")
-    if d == 7:
-        x = x[:8]
-    ids = names(len(x))
+    n = 8 if d <= 7 else 60
+    x = rows(d, n, d) if d > 1 else np.ldexp(np.float32(1), np.arange(n))[:, None]
+    x = x / np.sqrt((x * x).sum(axis=1, keepdims=True)) if metric == "ip" else x
+    ids = names(n)
     index = IdMapIndex(d, metric=metric)
-    index.add(x[: len(x) // 2], ids[: len(x) // 2])
+    index.add(x[: n // 2], ids[: n // 2])
     index.save(tmp_path / "a.jvim")
     index = IdMapIndex.load(tmp_path / "a.jvim")
-    index.add(x[len(x) // 2 :], ids[len(x) // 2 :])
-    found = index.search(x, 1)[1][:, 0]
-    assert (found == ids).mean() >= (1.0 if d >= 64 else 0.75)
+    index.add(x[n // 2 :], ids[n // 2 :])
+    assert index.search(x, 1)[1][:, 0].tolist() == ids.tolist()
 
 
 def test_equal_rows_come_by_ascending_id_for_every_batch_and_number_of_threads(threads: Callable[[int], None]):
@@ -273,3 +271,28 @@ def test_seeds_turn_differently_and_find_alike():
         index.add(x)
     assert one.cid != other.cid
     assert (one.search(queries, 1)[1] == other.search(queries, 1)[1]).mean() > 0.6
+
+
+@pytest.mark.parametrize("metric", ["ip", "l2"])
+def test_the_best_k_are_the_first_k_of_all_for_any_k(metric: str, threads: Callable[[int], None]):
+    index = IdMapIndex(24, metric=metric)
+    index.add(rows(29, 1500, 24)[np.arange(6000) % 1500], names(6000))
+    queries = rows(30, 9, 24)
+    scores, ids = index.search(queries, 6000)
+    assert all(len(set(row)) == 6000 for row in ids.tolist())
+    for number in (1, 3):
+        threads(number)
+        for k in (1, 127, 128, 129, 300, 1000, 2999, 3000, 5999, 6000):
+            assert bits(index.search(queries, k)) == bits((scores[:, :k], ids[:, :k])), k
+            assert bits(index.search(queries[:2], k)) == bits((scores[:2, :k], ids[:2, :k])), k
+
+
+def test_rows_that_come_in_order_of_their_scores_are_selected_too():
+    index = TurboIndex(1, metric="l2")
+    index.add(np.arange(20_000, dtype=np.float32)[:, None])
+    falling = TurboIndex(1, metric="l2")
+    falling.add(np.arange(20_000, dtype=np.float32)[::-1, None])
+    for one in (index, falling):
+        scores, ids = one.search(np.array([[0.0], [20_000.0]], np.float32), 500)
+        everything = one.search(np.array([[0.0], [20_000.0]], np.float32), 20_000)
+        assert bits((scores, ids)) == bits(side[:, :500] for side in everything)

@@ -181,8 +181,8 @@ struct Layout {
     levels = take(nq <= kDirect ? 0 : pairs * kTileRows * 4);
     acc = take(group * kTileRows * 4);
     best = take(group * sizeof(Best));
-    keys = take(group * k * sizeof(double));
-    ids = take(group * k * sizeof(uint64_t));
+    keys = take(group * Best::room(k) * sizeof(double));
+    ids = take(group * Best::room(k) * sizeof(uint64_t));
     bytes = at;
   }
 };
@@ -307,8 +307,8 @@ void scan_unit(void* context, size_t number) {
     const size_t Q = count - first < size_t(kQueries) ? count - first : kQueries;
     if (j.nq <= kDirect) pack_direct(values, octets, queries + q * octets * 4);
     else pack_pairs(values, octets, Q, queries + first * octets * 4 + (q - first));
-    best[q].start(reinterpret_cast<double*>(unit + scan.layout.keys) + q * j.k,
-                  reinterpret_cast<uint64_t*>(unit + scan.layout.ids) + q * j.k, j.k);
+    best[q].start(reinterpret_cast<double*>(unit + scan.layout.keys) + q * Best::room(j.k),
+                  reinterpret_cast<uint64_t*>(unit + scan.layout.ids) + q * Best::room(j.k), j.k);
   }
   const size_t from = scan.tiles * shard / j.shards, to = scan.tiles * (shard + 1) / j.shards;
   size_t number_of_tile = 0;
@@ -342,11 +342,11 @@ void merge(void* context, size_t block) {
     Best& best = scan.best(group * j.shards)[at];
     for (size_t s = 1; s < j.shards; ++s) {
       const Best& other = scan.best(group * j.shards + s)[at];
-      for (size_t i = 0; i < other.count; ++i) best.offer(other.keys[i], other.ids[i]);
+      for (size_t i = 0; i < other.count; ++i) best.offer(other.rows.keys[i], other.rows.ids[i]);
     }
     best.sort();
-    memcpy(j.keys + q * j.k, best.keys, j.k * sizeof(double));
-    memcpy(j.ids + q * j.k, best.ids, j.k * sizeof(uint64_t));
+    memcpy(j.keys + q * j.k, best.rows.keys, j.k * sizeof(double));
+    memcpy(j.ids + q * j.k, best.rows.ids, j.k * sizeof(uint64_t));
   }
 }
 

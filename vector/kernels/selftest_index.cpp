@@ -32,6 +32,7 @@ constexpr Case kCases[] = {
     {64, 1, 37, 0, 3, 5, false, false, false}, {128, 100, 150, 5, 20, 10, false, false, false},
     {192, 190, 70, 31, 7, 70, true, false, true}, {256, 256, 129, 16, 4, 9, false, true, false},
     {1024, 1000, 33, 0, 5, 4, false, true, true}, {4160, 4100, 18, 2, 5, 3, false, false, false},
+    {64, 63, 700, 0, 5, 150, false, false, false},
 };
 
 struct Tables {
@@ -65,7 +66,7 @@ std::vector<float> vectors(SplitMix64& source, size_t count, bool wide) {
 void index_self_test(const VectorTable& table, SelfTestEmit emit, void* context) {
   Digest rotated, rows, queries, found, slots;
   for (const Case& c : kCases) {
-    SplitMix64 source{0x696E646578ull + c.padded};
+    SplitMix64 source{0x696E646578ull + c.padded + c.d};
     const Tables tables(source, c.padded);
     const Turn turn{c.padded, tables.order.data(), tables.signs.data()};
     std::vector<float> x = vectors(source, c.n * c.d, c.wide), q = vectors(source, c.nq * c.d, c.wide);
@@ -122,10 +123,10 @@ void index_self_test(const VectorTable& table, SelfTestEmit emit, void* context)
         }
 
     // Ids of all rows but the last, every third one taken out again.
-    const uint64_t* chunks[] = {ids.data(), ids.data() + 32, ids.data() + 64, ids.data() + 96, ids.data() + 128,
-                                ids.data() + 160};
+    std::vector<const uint64_t*> chunks;
+    for (size_t i = 0; i < places; i += 32) chunks.push_back(ids.data() + i);
     std::vector<uint32_t> entries(segment.rows + 9, 0xFFFFFFFFu), places_found(segment.rows);
-    const IdTable id_table{entries.data(), entries.size(), chunks, 5};
+    const IdTable id_table{entries.data(), entries.size(), chunks.data(), 5};
     slots.add(std::vector<uint64_t>{table.id_table_insert(id_table, 0, segment.rows - 1),
                                     table.id_table_insert(id_table, 7, 5)});
     for (size_t i = 0; i < segment.rows; i += 3) table.id_table_erase(id_table, ids[i]);
