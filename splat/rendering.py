@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from splat.blend import blend
+from splat.blend import blend, blend_by_twin
 from splat.errors import SplatTypeError, SplatValueError
 from splat.image import Image, RenderStats
-from splat.projection import Projected, project, view_of
+from splat.projection import REFERENCE, Projected, project, view_of
 from splat.settings import RenderSettings
+from splat.tiles import bin_tiles
 from tensor.float_mode import plain_mode
 from vector.depth_order import depth_order
 
@@ -56,9 +57,14 @@ def render_tiled(scene: Scene, camera: Camera, settings: RenderSettings | None, 
     projected = project(scene, view)
     if projected.tally.pairs > PAIRS_MAX:
         raise SplatValueError(_too_many(projected))
-    order = depth_order(projected.z)
-    rgba, transmittance, last, depth = blend(order, projected, view, settings)
-    return Image(rgba, RenderStats(*projected.tally), transmittance, last, depth)
+    stats, records, order = RenderStats(*projected.tally), projected.records, depth_order(projected.z)
+    if REFERENCE:
+        twin = blend_by_twin(records[projected.slot[order]], view, settings)
+        return Image(twin[0], stats, *twin[1:])
+    lists = bin_tiles(order, projected, view)
+    del order, projected  # what only the lists are made from is not kept beside the picture
+    done = blend(records, lists, view, settings)
+    return Image(done[0], stats, *done[1:])
 
 
 def _checked(scene: Scene, camera: Camera, settings: RenderSettings | None) -> RenderSettings:
