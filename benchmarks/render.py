@@ -205,8 +205,8 @@ def stages(report: Report, case: str, scene: Scene, orbit: Orbit) -> None:
 
         return timed
 
-    drawing, blending = sys.modules["splat.render"], sys.modules["splat.blend"]
-    places = [(drawing, "project"), (drawing, "depth_order"), (blending, "bin_tiles"), (drawing, "blend")]
+    drawing = sys.modules[render.__module__]
+    places = [(drawing, name) for name in spent]
     kept = [(module, name, getattr(module, name)) for module, name in places]
     try:
         for module, name, call in kept:
@@ -215,7 +215,6 @@ def stages(report: Report, case: str, scene: Scene, orbit: Orbit) -> None:
     finally:
         for module, name, call in kept:
             setattr(module, name, call)
-    spent["blend"] -= spent["bin_tiles"]  # which it calls
     for name, seconds in spent.items():
         each, whole = 1000 * seconds / FRAMES, 1000 * total / FRAMES
         report.add(f"{case}, {name}", each, whole, "the whole frame", "ms", "lower")
