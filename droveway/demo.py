@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from splat import Camera, Image, Scene
     from storage import Head
+    from vector import IdMapIndex
 
 AGENTS, ZONES, TICKS, SEED = 64, 256, 200, 7
 ROWS, QUERIES, NEIGHBOURS, METRIC = 4096, 16, 10, "cosine"
@@ -132,7 +134,7 @@ def search_moments(folder: Path) -> Searched:
     answer = index.search(queries, NEIGHBOURS)
     among_ticks = index.search(queries, NEIGHBOURS, allow=ticks.astype(np.uint64))
     truth = exact_search(rows, queries, NEIGHBOURS, METRIC)[1]
-    head = _append(folder, SEARCH_KIND, _search_effect(index, queries, answer, among_ticks))
+    head = _append(folder, SEARCH_KIND, search_effect(index, queries, answer, among_ticks))
     like = among_ticks[1].astype(np.int64)
     return Searched(
         rows=len(index),
@@ -250,7 +252,7 @@ def _search_again(folder: Path) -> dict[str, Any]:
         (np.concatenate([scores for scores, _ in part]), np.concatenate([ids for _, ids in part]))
         for part in (found, among)
     )
-    return _search_effect(index, queries, answer, among_ticks)
+    return search_effect(index, queries, answer, among_ticks)
 
 
 def _render_again(folder: Path) -> tuple[Any, dict[str, Any]]:
@@ -260,14 +262,17 @@ def _render_again(folder: Path) -> tuple[Any, dict[str, Any]]:
     scene = Scene.load(folder / SCENE)
     camera = Camera.from_json((folder / CAMERA).read_bytes())
     image = render(scene, camera, RenderSettings(background=BACKGROUND))
-    return image, _render_effect(scene, camera, image.digest())
+    return image, render_effect(scene, camera, image)
 
 
-def _search_effect(index: Any, queries: Any, answer: tuple[Any, Any], among_ticks: tuple[Any, Any]) -> dict[str, Any]:
+def search_effect(
+    index: "IdMapIndex", queries: Any, answer: tuple[Any, Any], among_ticks: tuple[Any, Any]
+) -> dict[str, Any]:
+    """The effect of `demo.search`, as docs/formats/demo-events.md says; an answer is (scores, ids)."""
     return {
         "cid": bytes.fromhex(index.cid),
         "ids": _digest(answer[1]),
-        "k": NEIGHBOURS,
+        "k": int(answer[1].shape[1]),
         "queries": _digest(queries),
         "rows": len(index),
         "scores": _digest(answer[0]),
@@ -276,18 +281,19 @@ def _search_effect(index: Any, queries: Any, answer: tuple[Any, Any], among_tick
     }
 
 
-def _render_effect(scene: Any, camera: Any, digest: str) -> dict[str, Any]:
+def render_effect(scene: "Scene", camera: "Camera", image: "Image") -> dict[str, Any]:
+    """The effect of `demo.render`, as docs/formats/demo-events.md says."""
     import numpy as np
 
     lens = np.array([camera.fx, camera.fy, camera.cx, camera.cy], np.float64)
     fields = ("means", "log_scales", "quats", "opacities", "sh")
     return {
         "camera": _digest(np.concatenate([lens, np.asarray(camera.world_to_camera, np.float64).reshape(-1)])),
-        "height": HEIGHT,
-        "image": bytes.fromhex(digest),
+        "height": image.height,
+        "image": bytes.fromhex(image.digest()),
         "scene": {name: _digest(getattr(scene, name)) for name in fields},
         "splats": len(scene),
-        "width": WIDTH,
+        "width": image.width,
     }
 
 

@@ -20,7 +20,7 @@ from coord.frame import DecisionFrame, decode_frame_event, rows_digest
 from coord.inputs import Inputs, apply, encode
 from coord.plan import plan
 from coord.records import CONFIG_DTYPE, ROW_DTYPE, PlanConfig
-from coord.report import parse_checkpoint
+from coord.report import Report, parse_checkpoint
 from coord.scenario import Scenario
 from coord.simulate import simulate
 from coord.stl import open_run, scenario_event
@@ -556,7 +556,8 @@ def test_events_of_other_kinds_by_the_run_itself_are_no_gap_and_hide_none(run: P
     events = _events(run)
     guest = dataclasses.replace(events[0], kind=kind, effect=b"x", tick=1)
     events = _numbered([*events[:5], guest, *events[5:9], guest, *events[9:], guest])
-    assert audit(_write(tmp_path / "all", events), resimulate=True).ok
+    report = audit(_write(tmp_path / "all", events), resimulate=True)
+    assert report.ok and report.other_events == {kind: 3}
     report = audit(_write(tmp_path / "gap", events[:5] + events[6:]))
     assert [problem.text for problem in report.problems] == ["rank 5: sequence: expected 5, got 6"]
 
@@ -564,7 +565,17 @@ def test_events_of_other_kinds_by_the_run_itself_are_no_gap_and_hide_none(run: P
 def test_events_of_other_producers_are_left_alone(run: Path, tmp_path: Path) -> None:
     events = _events(run)
     guest = dataclasses.replace(events[0], producer="witness", kind="note.text", effect=b"x", sequence=70)
-    assert audit(_write(tmp_path / "run", [*events[:5], guest, *events[5:]]), resimulate=True).ok
+    report = audit(_write(tmp_path / "run", [*events[:5], guest, *events[5:]]), resimulate=True)
+    assert report.ok and report.other_events == {"note.text": 1}
+
+
+def test_a_report_tells_64_kinds_of_other_events_apart() -> None:
+    report = Report()
+    for number in range(70):
+        report.add_other(f"kind.{number}")
+        report.add_other("kind.0")
+    assert len(report.other_events) == 65 and sum(report.other_events.values()) == 140
+    assert (report.other_events["kind.0"], report.other_events["…"]) == (71, 6)
 
 
 def test_an_audit_beside_a_live_writer_speaks_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,6 +161,28 @@ def test_the_events_are_those_of_the_page(walked: tuple[Path, str], repository: 
         assert sorted(re.findall(r"`(\w+)`", " ".join(keys))) == list(canonical.unpack(event.effect))
 
 
+def test_the_effects_are_those_of_the_pages_examples(repository: Path) -> None:
+    import re
+
+    from splat import Camera, Scene, render
+    from storage import canonical
+    from vector import IdMapIndex
+
+    page = (repository / "docs" / "formats" / "demo-events.md").read_text()
+    blocks = {name: bytes.fromhex(text) for name, text in re.findall(r"```hex (\w+)\n(.*?)```", page, re.DOTALL)}
+    index = IdMapIndex(2, metric="cosine")
+    index.add(np.float32([[3, 1], [0, 2], [5, 5]]), np.uint64([0, 1, 90]))
+    query = np.float32([[1, 0.9]])
+    answer, among = index.search(query, 2), index.search(query, 2, allow=np.uint64([0, 1]))
+    assert (answer[1].tolist(), among[1].tolist()) == ([[90, 0]], [[0, 1]])
+    assert canonical.pack(demo.search_effect(index, query, answer, among)) == blocks["search"]
+    none = np.zeros((0, 4), np.float32)
+    scene = Scene(none[:, :3], none[:, :3], none, none[:, 0], none[:, None, :3])
+    camera = Camera(2, 1, 3.0, 3.0, 1.0, 0.5, np.eye(4))
+    assert canonical.pack(demo.render_effect(scene, camera, render(scene, camera))) == blocks["render"]
+    assert re.findall(r"(\d+) bytes:", page) == [str(len(block)) for block in blocks.values()]
+
+
 def test_the_run_is_the_one_that_its_own_site_gives(walked: tuple[Path, str], ask: Ask, tmp_path: Path) -> None:
     record = ask("simulate", walked[0] / "warehouse.toml", "-o", tmp_path / "run", "--sync", "os", "--json").record
     with_demo = ask("verify", walked[0] / "run", "--expect", f"{record['size']}:{record['root']}")
