@@ -46,7 +46,7 @@ def _scene(round_: int, count: int) -> list[NDArray[np.float32]]:
     words = splitmix64(seed, sum(sizes) + 2 * changes)
     edges = awkward(seed, len(words), np.dtype(np.float32))
     arrays, first = [], 0
-    for size, (low, extent) in zip(sizes, ((-2, 4), (-5, 4), (-1, 2), (0, 1), (-1, 2)), strict=True):
+    for size, (low, extent) in zip(sizes, ((-2, 4), (-8, 8), (-1, 2), (0, 1), (-1, 2)), strict=True):
         part = (words[first : first + size] >> np.uint64(40)).astype(np.float32)
         arrays.append(np.float32(low) + part * np.float32(extent / 16777216))
         first += size
@@ -59,7 +59,7 @@ def _scene(round_: int, count: int) -> list[NDArray[np.float32]]:
 
 
 def _view(round_: int, tile_log2: int) -> View:
-    back = np.float32(1.0 if round_ == 1 else 2.5)  # in round 1 the camera stands among the splats
+    back = np.float32(1.0 if round_ == 1 else 2.0)  # in round 1 the camera stands among the splats
     numbers = [0.6, 0, 0.8, 0, 1, 0, -0.8, 0, 0.6, 0.25, -0.125, back, 50, 55, 30.5, 22.5]
     numbers += [np.float32(0.8) * back, 0.125, np.float32(-0.6) * back, -0.8, 0.8, -0.6, 0.6, 0.2]
     numbers += [0.0 if round_ == 2 else 0.3, _FAINTEST]
