@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from droveway.exits import reading
+from droveway.exits import quoted, reading
 from droveway.output import Output
 from droveway.outside_ids import OutsideIds
 
@@ -15,11 +15,23 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
+def reading_ledger(path: Path) -> Iterator[None]:
+    """As `reading`; where the folder of a demo stands for its run, a hint says so."""
+    try:
+        with reading(path):
+            yield
+    except Exception as error:
+        if type(error).__name__ == "NotALedgerError" and (path / "run" / "ledger").is_dir():
+            error.hint = f"its run is {quoted(path / 'run')}"  # type: ignore[attr-defined]
+        raise
+
+
+@contextlib.contextmanager
 def opened_run(out: Output, path: Path) -> Iterator["RunReader"]:
     """The run at `path`, read-only. A damaged or shortened ledger is opened too, with a note on stderr."""
     from coord.stl import open_run
 
-    with reading(path), open_run(path) as reader:
+    with reading_ledger(path), open_run(path) as reader:
         for problem in reader.ledger.problems:
             out.note(f"{path}: {str(problem).removeprefix(f'{path}: ')}: droveway verify says more")
         yield reader

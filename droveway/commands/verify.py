@@ -38,9 +38,10 @@ def command(out: Output, run: Path, resimulate: bool, no_replan: bool, expect: s
             None, "expected --resimulate or --no-replan, got both", "--resimulate plans everything again"
         )
     from coord.audit import audit
+    from droveway.reading_run import reading_ledger
 
     wanted = None if expect is None else checkpoint(expect)
-    with Progress("events", quiet=out.quiet) as progress, reading(run):
+    with Progress("events", quiet=out.quiet) as progress, reading_ledger(run):
         report = audit(run, replan=not no_replan, resimulate=resimulate, expect=wanted, progress=progress.update)
     tell(out, run, report)
     return exits.YES if report.ok else exits.NO

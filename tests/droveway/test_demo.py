@@ -124,6 +124,16 @@ def test_every_reader_takes_the_ledger_and_says_what_it_holds(walked: tuple[Path
     assert ask("diff", run, run).code == 0
 
 
+@pytest.mark.parametrize("command", ["verify", "info", "replay", "diff"])
+def test_the_folder_around_the_run_is_led_to_the_run(command: str, walked: tuple[Path, str], ask: Ask) -> None:
+    folder = walked[0]
+    told = ask(command, folder, *((folder,) if command == "diff" else ()))
+    assert told.code == 3
+    assert told.err == (
+        f"error: {folder}: holds no ledger (expected {folder}/ledger and HEAD)\nhint: its run is '{folder / 'run'}'\n"
+    )
+
+
 def test_diff_names_the_key_of_another_answer(walked: tuple[Path, str], ask: Ask, tmp_path: Path) -> None:
     from dataclasses import replace
 
