@@ -180,11 +180,11 @@ def against_f3d(report: Report, name: str, scene: Scene, python: str, pictures: 
                     seconds.append((mine, peer.frames(theirs)["seconds"]))
                 else:
                     seconds.append((mine, math.nan))
-            ours, other = (1000 * statistics.median(each) / FRAMES for each in zip(*seconds, strict=True))
+            ours, other = (FRAMES / statistics.median(each) for each in zip(*seconds, strict=True))
             if peer is not None:
-                report.add(case + suffix, ours, other, "F3D 4.0", "ms/frame", "lower")
+                report.add(case + suffix, ours, other, "F3D 4.0", "frames/s", "higher")
             else:
-                sys.stderr.write(f"{case}{suffix}: {ours:.1f} ms a frame\n")
+                sys.stderr.write(f"{case}{suffix}: {ours:.1f} frames/s\n")
         if peer is not None:
             compare(report, name, scene, orbit, peer, pictures)
     stages(report, case, scene, orbit)
@@ -250,8 +250,8 @@ def two_threads(report: Report, case: str, scene: Scene, orbit: Orbit) -> None:
     finally:
         _kernels.set_threads(1)
         os.sched_setaffinity(0, allowed)
-    one, two = (1000 * statistics.median(taken) / FRAMES for taken in walls.values())
-    report.add(f"{case}, two threads, wall clock", two, one, "ours, one thread", "ms/frame", "lower")
+    one, two = (FRAMES / statistics.median(taken) for taken in walls.values())
+    report.add(f"{case}, two threads, wall clock", two, one, "ours, one thread", "frames/s", "higher")
 
 
 def main() -> None:

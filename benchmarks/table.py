@@ -119,10 +119,10 @@ def search() -> Iterator[str]:
 
 
 def render() -> Iterator[str]:
-    """Milliseconds a frame."""
-    kept = [line for line in lines("render") if line["unit"] == "ms/frame"]
+    """Frames a second."""
+    kept = [line for line in lines("render") if line["unit"] == "frames/s"]
     if kept:
-        yield "| drawing 1280 × 720, milliseconds a frame | ours | peer | ratio |\n|---|---|---|---|\n"
+        yield "| drawing 1280 × 720, frames a second | ours | peer | ratio |\n|---|---|---|---|\n"
         for line in kept:
             ours, peer = number(line["ours"]), number(line["peer"])
             yield f"| {line['case']} | {ours} | {line['peer_name']}: {peer} | {line['ratio']:.2f} |\n"
