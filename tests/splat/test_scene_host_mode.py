@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from splat import Camera, Scene
+from splat import Camera, RenderSettings, Scene, render
 from splat.synthetic import warehouse, warehouse_camera
 from tensor import _kernels
 
@@ -78,3 +78,15 @@ def test_scenes_by_rule_and_cameras_are_the_same() -> None:
 
     assert in_hostile_mode(lambda: content(warehouse(grid, 0.7, 1000, 1, 3))) == content(scene)
     assert in_hostile_mode(cameras) == cameras()
+
+
+def test_pictures_are_the_same(make_cloud) -> None:
+    scene, camera = make_cloud(300, 3, 1), Camera.look_at((0.1, -0.3, -3), (0, 0, 0), width=61, height=40)
+
+    def drawn() -> bytes:
+        chosen = RenderSettings(background=(0.1, 1 / 3, 0.7), near=0.1, alpha_min=1 / 250, antialias=True, depth=True)
+        image = render(scene, camera, chosen)
+        assert image.depth is not None
+        return image.digest().encode() + image.rgba.tobytes() + image.depth.tobytes()
+
+    assert in_hostile_mode(drawn) == drawn()
