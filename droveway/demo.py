@@ -115,6 +115,7 @@ def search_moments(folder: Path) -> Searched:
     """Journey 2: an index of the run's moments and of variations of them; blurred moments are looked up in it."""
     import numpy as np
 
+    from tensor.float_mode import plain_mode
     from vector import IdMapIndex, exact_search, recall_at_k
     from vector.synthetic import mixture
 
@@ -124,7 +125,8 @@ def search_moments(folder: Path) -> Searched:
     rows[len(moments) :] = mixture(moments, ROWS - len(moments), ROW_SPREAD, SEED)[0]
     asked = np.arange(FIRST_QUERY_TICK, len(moments), QUERY_EVERY)[:QUERIES]
     noise, _ = mixture(np.zeros((1, rows.shape[1]), np.float32), QUERIES, QUERY_SPREAD, SEED + 1)
-    queries = moments[asked] + noise
+    with plain_mode():
+        queries = moments[asked] + noise
 
     index = IdMapIndex(rows.shape[1], 4, METRIC, SEED)
     index.add(rows, np.arange(ROWS, dtype=np.uint64))
