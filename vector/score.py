@@ -1,5 +1,7 @@
 """Search: all allowed rows are scored by exact integers, and the best k of each query come back in the total order.
 
+docs/search.md is the definition in words, `score_ref.py` in code.
+
 key   = acc · scale, exact in float64, acc = Σ q_i · level_i in integers
         l2: fma(2·s_q, acc · scale, −‖v‖²), rounded once
 order = key descending, then id ascending
