@@ -125,125 +125,147 @@ def project(means: F32, log_scales: F32, quats: F32, opacities: F32, sh: F32, vi
         return _project(means, log_scales, quats, opacities, sh, view)
 
 
-def _project(means: F32, log_scales: F32, quats: F32, opacities: F32, sh: F32, view: View) -> tuple[F32, Tally]:
+def _columns(array: F32) -> list[F32]:
+    return [np.ascontiguousarray(column) for column in array.T]
+
+
+def _before_camera(view: View, mean: list[F32], r: int) -> F32:
+    """Coordinate r of the means before the camera."""
+    w, (x, y, z) = view.numbers[3 * r : 3 * r + 3], mean
+    return fma_f32(w[0], x, fma_f32(w[1], y, fma_f32(w[2], z, view.numbers[9 + r])))
+
+
+class _Footprint(NamedTuple):
+    """Mean in the picture and covariance before it is widened."""
+
+    mean_x: F32
+    mean_y: F32
+    xx: F32
+    yy: F32
+    xy: F32
+
+
+def _footprint(view: View, mean: list[F32], log_scales: F32, quats: F32, tz: F32) -> _Footprint:
     v = view.numbers
-    w, t, (fx, fy, cx, cy), centre = v[:9], v[9:12], v[12:16], v[16:19]
-    x_low, x_high, y_low, y_high, near, blur, faintest = v[19:]
-    x, y, z = (np.ascontiguousarray(column) for column in means.T)
-    qw, qx, qy, qz = (np.ascontiguousarray(column) for column in quats.T)
-    scales = [np.ascontiguousarray(column) for column in log_scales.T]
-    one, zero = np.float32(1), np.float32(0)
-    left = _finite(x, y, z, qw, qx, qy, qz, *scales, opacities)
-    not_finite = np.count_nonzero(~left)
-
-    def row(r: int) -> F32:
-        return fma_f32(w[3 * r], x, fma_f32(w[3 * r + 1], y, fma_f32(w[3 * r + 2], z, t[r])))
-
-    tz = row(2)
-    behind = left & ~(tz > near)
-    left &= ~behind
-
+    w, (fx, fy, cx, cy) = v[:9], v[12:16]
+    one = np.float32(1)
     inverse_z = one / tz
-    u, s = row(0) * inverse_z, row(1) * inverse_z
-    mean_x, mean_y = fma_f32(fx, u, cx), fma_f32(fy, s, cy)
-    uc, sc = _clamp(u, x_low, x_high), _clamp(s, y_low, y_high)
+    u, s = _before_camera(view, mean, 0) * inverse_z, _before_camera(view, mean, 1) * inverse_z
+    uc, sc = _clamp(u, v[19], v[20]), _clamp(s, v[21], v[22])
     ax, ay, az = (fma_f32(-uc, w[6 + k], w[k]) for k in range(3))
     bx, by, bz = (fma_f32(-sc, w[6 + k], w[3 + k]) for k in range(3))
 
     # The rotation of a quaternion of any length.
+    qw, qx, qy, qz = _columns(quats)
     twice = np.float32(2) / fma_f32(qw, qw, fma_f32(qx, qx, fma_f32(qy, qy, qz * qz)))
     sx, sy, sz = qx * twice, qy * twice, qz * twice
     xx, xy, xz, yy, yz, zz = qx * sx, qx * sy, qx * sz, qy * sy, qy * sz, qz * sz
     wx, wy, wz = qw * sx, qw * sy, qw * sz
     jx, jy = fx * inverse_z, fy * inverse_z
 
-    def axis(scale: F32, r0: F32, r1: F32, r2: F32) -> tuple[F32, F32]:
-        deviation = exp_f32(scale)
+    def axis(log_scale: F32, r0: F32, r1: F32, r2: F32) -> tuple[F32, F32]:
+        deviation = exp_f32(log_scale)
         p = fma_f32(ax, r0, fma_f32(ay, r1, az * r2)) * (jx * deviation)
         q = fma_f32(bx, r0, fma_f32(by, r1, bz * r2)) * (jy * deviation)
         return p, q
 
+    scales = _columns(log_scales)
     p0, q0 = axis(scales[0], one - (yy + zz), xy + wz, xz - wy)
     p1, q1 = axis(scales[1], xy - wz, one - (xx + zz), yz + wx)
     p2, q2 = axis(scales[2], xz + wy, yz - wx, one - (xx + yy))
-    plain_xx = fma_f32(p0, p0, fma_f32(p1, p1, p2 * p2))
-    plain_yy = fma_f32(q0, q0, fma_f32(q1, q1, q2 * q2))
-    cov_xy = fma_f32(p0, q0, fma_f32(p1, q1, p2 * q2))
-    cov_xx, cov_yy = plain_xx + blur, plain_yy + blur
-    det = _difference(cov_xx, cov_yy, cov_xy)
-    opacity = _lower(opacities, one)
-    if view.antialias:
-        ratio = _difference(plain_xx, plain_yy, cov_xy) / det
-        opacity = opacity * np.sqrt(_upper(ratio, np.float32(2.5e-5)))
-    log_opacity = log_f32(opacity) * LOG2E32
-    span = log_opacity - faintest
-    broken = left & ~_finite(mean_x, mean_y, cov_xx, cov_yy, cov_xy, det)
-    not_finite += np.count_nonzero(broken)
-    left &= ~broken
+    return _Footprint(
+        mean_x=fma_f32(fx, u, cx),
+        mean_y=fma_f32(fy, s, cy),
+        xx=fma_f32(p0, p0, fma_f32(p1, p1, p2 * p2)),
+        yy=fma_f32(q0, q0, fma_f32(q1, q1, q2 * q2)),
+        xy=fma_f32(p0, q0, fma_f32(p1, q1, p2 * q2)),
+    )
 
-    inverse_yy = one / cov_yy
-    a, b = K * np.sqrt(inverse_yy), K * np.sqrt(cov_yy / det)
-    c = -(b * (cov_xy * inverse_yy))
-    flat = left & ~((det > 0) & _finite(a, b, c))
-    left &= ~flat
-    dim = left & ~(span >= 0)
-    left &= ~dim
 
+def _reach(span: F32, a: F32, b: F32, c: F32, mean: tuple[F32, F32], variance: tuple[F32, F32]) -> tuple[F32, F32, F32]:
+    """Limit and half-widths, as the head of this module says; span = log2(opacity / alpha_min)."""
     reach = np.sqrt(span + np.float32(2.0**-13))
-    root_xx, root_yy = np.sqrt(cov_xx), np.sqrt(cov_yy)
-    far = (reach + one) * INVERSE_K
+    root_xx, root_yy = np.sqrt(variance[0]), np.sqrt(variance[1])
+    far = (reach + np.float32(1)) * INVERSE_K
     error = ((np.abs(b) + np.abs(c)) + a) * (fma_f32(far, root_xx + root_yy, np.float32(2)) * np.float32(2.0**-20))
     exact = error <= np.float32(0.25)
     edge = fma_f32(np.float32(4), error, reach)
-    limit = np.where(exact, edge * edge, INF)
     wider = fma_f32(np.float32(2), error, reach) * INVERSE_K
 
-    def half(root: F32, mean: F32) -> F32:
+    def half(root: F32, at: F32) -> F32:
         h = wider * root
-        return np.where(exact, h + fma_f32(np.float32(2.0**-16), h + np.abs(mean), np.float32(2.0**-7)), INF)
+        return np.where(exact, h + fma_f32(np.float32(2.0**-16), h + np.abs(at), np.float32(2.0**-7)), INF)
 
-    half_x, half_y = half(root_xx, mean_x), half(root_yy, mean_y)
-    slope = canonical(-(b * c) / fma_f32(a, a, c * c))
+    return np.where(exact, edge * edge, INF), half(root_xx, mean[0]), half(root_yy, mean[1])
 
-    def pixel(at: F32, size: int) -> U32:
-        inside = _clamp(np.floor(at + np.float32(0.5)), zero, np.float32(size))
-        return np.where(np.isnan(inside), zero, inside).astype(np.uint32)
 
-    x0, x1 = pixel(mean_x - half_x, view.width), pixel(mean_x + half_x, view.width)
-    y0, y1 = pixel(mean_y - half_y, view.height), pixel(mean_y + half_y, view.height)
-    missed = left & ~((x0 < x1) & (y0 < y1))
-    left &= ~missed
+def _pixel(at: F32, size: int) -> U32:
+    """The first pixel whose centre does not lie before `at`, within the picture."""
+    inside = _clamp(np.floor(at + np.float32(0.5)), np.float32(0), np.float32(size))
+    return np.where(np.isnan(inside), np.float32(0), inside).astype(np.uint32)
 
+
+def _colour(view: View, mean: list[F32], sh: F32) -> F32:  # [n, 3], not clamped
     count = sh.shape[1]
-    colour = fma_f32(C0, sh[:, 0], np.float32(0.5))  # [n, 3]
+    colour = fma_f32(C0, sh[:, 0], np.float32(0.5))
     if count > 1:
-        dx, dy, dz = x - centre[0], y - centre[1], z - centre[2]
-        inverse = one / np.sqrt(fma_f32(dx, dx, fma_f32(dy, dy, dz * dz)))
+        dx, dy, dz = (mean[k] - view.numbers[16 + k] for k in range(3))
+        inverse = np.float32(1) / np.sqrt(fma_f32(dx, dx, fma_f32(dy, dy, dz * dz)))
         for k, lit in enumerate(basis(dx * inverse, dy * inverse, dz * inverse, count), 1):
             colour = fma_f32(lit[:, np.newaxis], sh[:, k], colour)
-    mad = left & ~np.isfinite(colour).all(axis=1)
-    not_finite += np.count_nonzero(mad)
-    left &= ~mad
-    colour = np.where(colour > 0, colour, zero)
+    return colour
+
+
+def _tiles(first: U32, end: U32, tile_log2: int) -> U32:
+    shift, unit = np.uint32(tile_log2), np.uint32(1)
+    return ((end - unit) >> shift) - (first >> shift) + unit
+
+
+def _project(means: F32, log_scales: F32, quats: F32, opacities: F32, sh: F32, view: View) -> tuple[F32, Tally]:
+    near, blur, faintest = view.numbers[23:]
+    mean = _columns(means)
+    left: Mask = np.ones(len(means), np.bool_)
+    others = dict.fromkeys(("not_finite", "near", "degenerate", "faint", "outside"), 0)
+
+    def keep(good: Mask, what: str) -> None:
+        others[what] += int(np.count_nonzero(left & ~good))
+        np.logical_and(left, good, out=left)
+
+    tz = _before_camera(view, mean, 2)
+    keep(_finite(*mean, *_columns(quats), *_columns(log_scales), opacities), "not_finite")
+    keep(tz > near, "near")
+
+    f = _footprint(view, mean, log_scales, quats, tz)
+    cov_xx, cov_yy = f.xx + blur, f.yy + blur
+    det = _difference(cov_xx, cov_yy, f.xy)
+    opacity = _lower(opacities, np.float32(1))
+    if view.antialias:
+        opacity = opacity * np.sqrt(_upper(_difference(f.xx, f.yy, f.xy) / det, np.float32(2.5e-5)))
+    log_opacity = log_f32(opacity) * LOG2E32
+    span = log_opacity - faintest
+    inverse_yy = np.float32(1) / cov_yy
+    a, b = K * np.sqrt(inverse_yy), K * np.sqrt(cov_yy / det)
+    c = -(b * (f.xy * inverse_yy))
+    keep(_finite(f.mean_x, f.mean_y, cov_xx, cov_yy, f.xy, det), "not_finite")
+    keep((det > 0) & _finite(a, b, c), "degenerate")
+    keep(span >= 0, "faint")
+
+    limit, half_x, half_y = _reach(span, a, b, c, (f.mean_x, f.mean_y), (cov_xx, cov_yy))
+    x0, x1 = _pixel(f.mean_x - half_x, view.width), _pixel(f.mean_x + half_x, view.width)
+    y0, y1 = _pixel(f.mean_y - half_y, view.height), _pixel(f.mean_y + half_y, view.height)
+    keep((x0 < x1) & (y0 < y1), "outside")
+    colour = _colour(view, mean, sh)
+    keep(_finite(*_columns(colour)), "not_finite")
+    colour = np.where(colour > 0, colour, np.float32(0))
+    slope = canonical(-(b * c) / fma_f32(a, a, c * c))
 
     index = np.flatnonzero(left).astype(np.uint32)
     records = np.zeros((len(index), RECORD), np.float32)
-    columns = (mean_x, mean_y, a, b, c, log_opacity, colour[:, 0], colour[:, 1], colour[:, 2], tz, limit, slope)
+    columns = (f.mean_x, f.mean_y, a, b, c, log_opacity, *_columns(colour), tz, limit, slope)
     for i, column in enumerate(columns):
         records[:, i] = column[index]
-    words = records.view(np.uint32)
     x0, x1, y0, y1 = x0[index], x1[index], y0[index], y1[index]
+    words = records.view(np.uint32)
     words[:, 12], words[:, 13], words[:, 14] = x0 | x1 << np.uint32(16), y0 | y1 << np.uint32(16), index
-    shift, unit = np.uint32(view.tile_log2), np.uint32(1)
-    wide = ((x1 - unit) >> shift) - (x0 >> shift) + unit
-    tall = ((y1 - unit) >> shift) - (y0 >> shift) + unit
-    pairs = int((wide.astype(np.uint64) * tall).sum(dtype=np.uint64))
-    return records, Tally(
-        visible=len(index),
-        near=int(np.count_nonzero(behind)),
-        not_finite=int(not_finite),
-        degenerate=int(np.count_nonzero(flat)),
-        faint=int(np.count_nonzero(dim)),
-        outside=int(np.count_nonzero(missed)),
-        pairs=pairs,
-    )
+    pairs = _tiles(x0, x1, view.tile_log2).astype(np.uint64) * _tiles(y0, y1, view.tile_log2)
+    return records, Tally(visible=len(index), pairs=int(pairs.sum(dtype=np.uint64)), **others)

@@ -46,6 +46,7 @@ DW_INLINE F unless_finite(V... v) {
 }
 DW_INLINE M32x16 is_zero(F v) { return eq(v, F::zero()); }
 
+// Values of the basis functions in sixteen directions.
 struct Lit {
   float basis[16][kLanes];
 };
@@ -87,161 +88,172 @@ struct Work {
   Tally* tallies;
 };
 
-// Sixteen splats; the visible ones are written after the `found` that the block has already. Returns how many.
-uint32_t sixteen(const Work& work, const Batch& batch, size_t at, size_t first, size_t count, size_t place, Tally& tally) {
-  const View& v = *work.view;
+struct Splat16 {
+  F x, y, z, qw, qx, qy, qz, scale0, scale1, scale2, opacity;
+};
+Splat16 load16(const Batch& batch, size_t at) {
   auto in = [&](int c) DW_LAMBDA { return F::load(batch.column[c] + at); };
-  const uint32_t present = count < 16 ? (1u << count) - 1u : 0xFFFFu;
-  const F x = in(kX), y = in(kY), z = in(kZ), qw = in(kQuatW), qx = in(kQuatX), qy = in(kQuatY), qz = in(kQuatZ);
-  const F scale0 = in(kScale0), scale1 = in(kScale1), scale2 = in(kScale2);
-  const F given = in(kOpacity);
-  const M32x16 finite = is_zero(unless_finite(x, y, z, qw, qx, qy, qz, scale0, scale1, scale2, given));
-  auto row = [&](int r) DW_LAMBDA {
-    return fma(F::set1(v.w[3 * r]), x, fma(F::set1(v.w[3 * r + 1]), y, fma(F::set1(v.w[3 * r + 2]), z, F::set1(v.t[r]))));
-  };
-  const F tz = row(2);
-  uint32_t left = present & lane_bits(finite);
-  tally.not_finite += uint32_t(__builtin_popcount(present & ~left));
-  const uint32_t behind = left & ~lane_bits(gt(tz, F::set1(v.near)));
-  tally.near += uint32_t(__builtin_popcount(behind));
-  left &= ~behind;
-  if (left == 0) return 0;
+  return {in(kX),     in(kY),     in(kZ),      in(kQuatW),  in(kQuatX),  in(kQuatY),
+          in(kQuatZ), in(kScale0), in(kScale1), in(kScale2), in(kOpacity)};
+}
+// Coordinate r of the mean before the camera.
+DW_INLINE F before_camera(const View& v, const Splat16& s, int r) {
+  return fma(F::set1(v.w[3 * r]), s.x,
+             fma(F::set1(v.w[3 * r + 1]), s.y, fma(F::set1(v.w[3 * r + 2]), s.z, F::set1(v.t[r]))));
+}
 
+// Mean in the picture and covariance before it is widened.
+struct Footprint {
+  F mean_x, mean_y, xx, yy, xy;
+};
+DW_INLINE Footprint footprint(const View& v, const Splat16& s, F tz) {
   const F one = F::set1(1.0f), inverse_z = one / tz;
-  const F u = row(0) * inverse_z, w = row(1) * inverse_z;
-  const F mean_x = fma(F::set1(v.fx), u, F::set1(v.cx)), mean_y = fma(F::set1(v.fy), w, F::set1(v.cy));
+  const F u = before_camera(v, s, 0) * inverse_z, w = before_camera(v, s, 1) * inverse_z;
   const F uc = clamp(u, F::set1(v.x_low), F::set1(v.x_high)), wc = clamp(w, F::set1(v.y_low), F::set1(v.y_high));
   auto turned = [&](F slope, int r, int k) DW_LAMBDA { return fma(-slope, F::set1(v.w[6 + k]), F::set1(v.w[3 * r + k])); };
   const F ax = turned(uc, 0, 0), ay = turned(uc, 0, 1), az = turned(uc, 0, 2);
   const F bx = turned(wc, 1, 0), by = turned(wc, 1, 1), bz = turned(wc, 1, 2);
-
   // The rotation of a quaternion of any length.
-  const F twice = F::set1(2.0f) / fma(qw, qw, fma(qx, qx, fma(qy, qy, qz * qz)));
-  const F sx = qx * twice, sy = qy * twice, sz = qz * twice;
-  const F xx = qx * sx, xy = qx * sy, xz = qx * sz, yy = qy * sy, yz = qy * sz, zz = qz * sz;
-  const F wx = qw * sx, wy = qw * sy, wz = qw * sz;
+  const F twice = F::set1(2.0f) / fma(s.qw, s.qw, fma(s.qx, s.qx, fma(s.qy, s.qy, s.qz * s.qz)));
+  const F sx = s.qx * twice, sy = s.qy * twice, sz = s.qz * twice;
+  const F xx = s.qx * sx, xy = s.qx * sy, xz = s.qx * sz, yy = s.qy * sy, yz = s.qy * sz, zz = s.qz * sz;
+  const F wx = s.qw * sx, wy = s.qw * sy, wz = s.qw * sz;
   const F jx = F::set1(v.fx) * inverse_z, jy = F::set1(v.fy) * inverse_z;
   auto axis = [&](F scale, F r0, F r1, F r2, F* p, F* q) DW_LAMBDA {
-    const F s = exp(scale);
-    *p = fma(ax, r0, fma(ay, r1, az * r2)) * (jx * s);
-    *q = fma(bx, r0, fma(by, r1, bz * r2)) * (jy * s);
+    const F deviation = exp(scale);
+    *p = fma(ax, r0, fma(ay, r1, az * r2)) * (jx * deviation);
+    *q = fma(bx, r0, fma(by, r1, bz * r2)) * (jy * deviation);
   };
   F p0, p1, p2, q0, q1, q2;
-  axis(scale0, one - (yy + zz), xy + wz, xz - wy, &p0, &q0);
-  axis(scale1, xy - wz, one - (xx + zz), yz + wx, &p1, &q1);
-  axis(scale2, xz + wy, yz - wx, one - (xx + yy), &p2, &q2);
+  axis(s.scale0, one - (yy + zz), xy + wz, xz - wy, &p0, &q0);
+  axis(s.scale1, xy - wz, one - (xx + zz), yz + wx, &p1, &q1);
+  axis(s.scale2, xz + wy, yz - wx, one - (xx + yy), &p2, &q2);
+  return {fma(F::set1(v.fx), u, F::set1(v.cx)), fma(F::set1(v.fy), w, F::set1(v.cy)), fma(p0, p0, fma(p1, p1, p2 * p2)),
+          fma(q0, q0, fma(q1, q1, q2 * q2)), fma(p0, q0, fma(p1, q1, p2 * q2))};
+}
 
-  const F plain_xx = fma(p0, p0, fma(p1, p1, p2 * p2)), plain_yy = fma(q0, q0, fma(q1, q1, q2 * q2));
-  const F cov_xy = fma(p0, q0, fma(p1, q1, p2 * q2));
-  const F blur = F::set1(v.blur), cov_xx = plain_xx + blur, cov_yy = plain_yy + blur;
-  const F det = difference(cov_xx, cov_yy, cov_xy);
-  F opacity = lower(given, one);
-  if (v.antialias) {
-    const F ratio = difference(plain_xx, plain_yy, cov_xy) / det;
-    opacity = opacity * sqrt(upper(ratio, F::set1(2.5e-5f)));
-  }
-  const F log_opacity = log(opacity) * F::set1(math::kLog2e);
-  const F range = log_opacity - F::set1(v.faintest);
-
-  const M32x16 sound = is_zero(unless_finite(mean_x, mean_y, cov_xx, cov_yy, cov_xy, det));
-  const uint32_t broken = left & ~lane_bits(sound);
-  tally.not_finite += uint32_t(__builtin_popcount(broken));
-  left &= ~broken;
-
-  // q·(log2 e)/2 = v² + u², v = a·dy, u = b·dx + c·dy: the inverse covariance by Cholesky
-  const F k = F::set1(0.8493218f), inverse_k = F::set1(1.1774100f);
-  const F inverse_yy = one / cov_yy;
-  const F a = k * sqrt(inverse_yy), b = k * sqrt(cov_yy / det), c = -(b * (cov_xy * inverse_yy));
-  const M32x16 wide = gt(det, F::zero()) & is_zero(unless_finite(a, b, c));
-  const uint32_t flat = left & ~lane_bits(wide);
-  tally.degenerate += uint32_t(__builtin_popcount(flat));
-  left &= ~flat;
-  const uint32_t dim = left & ~lane_bits(ge(range, F::zero()));
-  tally.faint += uint32_t(__builtin_popcount(dim));
-  left &= ~dim;
-
-  // How far a pixel may lie away that alpha_min still reaches, roundings included: splat/projection_ref.py has the bound.
-  const F reach = sqrt(range + F::set1(0x1p-13f));
-  const F root_xx = sqrt(cov_xx), root_yy = sqrt(cov_yy);
-  const F far = (reach + one) * inverse_k;
+// How far a pixel may lie away that alpha_min still reaches, roundings included: splat/projection_ref.py has the bound.
+struct Reach {
+  F limit, half_x, half_y;
+};
+DW_INLINE Reach reach_of(F range, F a, F b, F c, F mean_x, F mean_y, F cov_xx, F cov_yy) {
+  const F inverse_k = F::set1(1.1774100f), inf = F::set1(math::kInf);
+  const F reach = sqrt(range + F::set1(0x1p-13f)), root_xx = sqrt(cov_xx), root_yy = sqrt(cov_yy);
+  const F far = (reach + F::set1(1.0f)) * inverse_k;
   const F error = ((abs(b) + abs(c)) + a) * (fma(far, root_xx + root_yy, F::set1(2.0f)) * F::set1(0x1p-20f));
   const M32x16 exact = le(error, F::set1(0.25f));
-  const F inf = F::set1(math::kInf);
-  const F edge = fma(F::set1(4.0f), error, reach), limit = select(exact, edge * edge, inf);
-  const F wider = fma(F::set1(2.0f), error, reach) * inverse_k, margin = F::set1(0x1p-16f), grain = F::set1(0x1p-7f);
+  const F edge = fma(F::set1(4.0f), error, reach), wider = fma(F::set1(2.0f), error, reach) * inverse_k;
   auto half = [&](F root, F mean) DW_LAMBDA {
     const F h = wider * root;
-    return select(exact, h + fma(margin, h + abs(mean), grain), inf);
+    return select(exact, h + fma(F::set1(0x1p-16f), h + abs(mean), F::set1(0x1p-7f)), inf);
   };
-  const F half_x = half(root_xx, mean_x), half_y = half(root_yy, mean_y);
-  const F slope = canonical(-(b * c) / fma(a, a, c * c));
-  const F middle = F::set1(0.5f), zero = F::zero();
-  auto pixel = [&](F edge_at, uint32_t size) DW_LAMBDA {
-    return to_i32(clamp(floor(edge_at + middle), zero, F::set1(float(size))));
-  };
-  const U32x16 x0 = pixel(mean_x - half_x, v.width), x1 = pixel(mean_x + half_x, v.width);
-  const U32x16 y0 = pixel(mean_y - half_y, v.height), y1 = pixel(mean_y + half_y, v.height);
-  const uint32_t missed = left & ~lane_bits(lt(x0, x1) & lt(y0, y1));
-  tally.outside += uint32_t(__builtin_popcount(missed));
-  left &= ~missed;
-  if (left == 0) return 0;
+  return {select(exact, edge * edge, inf), half(root_xx, mean_x), half(root_yy, mean_y)};
+}
 
+// What is written of sixteen splats, lane by lane.
+struct Lanes {
+  float mean_and_ellipse[6][kLanes], depth[kLanes], limit[kLanes], slope[kLanes];
+  uint32_t box_x[kLanes], box_y[kLanes], wide[kLanes], tall[kLanes];
   Lit lit;
-  const size_t coefficients = work.splats->coefficients;
-  if (coefficients > 1) {
-    const F dx = x - F::set1(v.centre[0]), dy = y - F::set1(v.centre[1]), dz = z - F::set1(v.centre[2]);
-    const F inverse = one / sqrt(fma(dx, dx, fma(dy, dy, dz * dz)));
-    basis(dx * inverse, dy * inverse, dz * inverse, coefficients, lit);
-  }
-  float out[10][kLanes];
-  uint32_t box_x[kLanes], box_y[kLanes], left_x[kLanes], top_y[kLanes];
-  store(out[0], mean_x);
-  store(out[1], mean_y);
-  store(out[2], a);
-  store(out[3], b);
-  store(out[4], c);
-  store(out[5], log_opacity);
-  store(out[6], tz);
-  store(out[7], limit);
-  store(out[8], slope);
-  store(box_x, x0 | (x1 << 16));
-  store(box_y, y0 | (y1 << 16));
-  const int t = int(v.tile_log2);
-  const U32x16 minus_one = U32x16::set1(0xFFFFFFFFu), plus_one = U32x16::set1(1);
-  store(left_x, ((x1 + minus_one) >> t) - (x0 >> t) + plus_one);
-  store(top_y, ((y1 + minus_one) >> t) - (y0 >> t) + plus_one);
+};
 
+// The colour of lane l, not clamped. False where it is not finite.
+bool colour_of(const Splats& splats, size_t splat, const Lit& lit, int l, float* colour) {
+  const float* sh = splats.sh + splat * splats.coefficients * 3;
+  for (int ch = 0; ch < 3; ++ch) colour[ch] = fma1(0.28209479177387814f, sh[ch], 0.5f);
+  for (size_t i = 1; i < splats.coefficients; ++i)
+    for (int ch = 0; ch < 3; ++ch) colour[ch] = fma1(lit.basis[i][l], sh[3 * i + size_t(ch)], colour[ch]);
+  return (colour[0] - colour[0]) + (colour[1] - colour[1]) + (colour[2] - colour[2]) == 0.0f;
+}
+
+// Records of the lanes in `left`, from place on. Returns how many.
+uint32_t write_records(const Work& work, const Lanes& lanes, uint32_t left, size_t first, size_t place, Tally& tally) {
   uint32_t found = 0;
   for (uint32_t rest = left; rest != 0; rest &= rest - 1) {
     const int l = __builtin_ctz(rest);
-    const float* sh = work.splats->sh + (first + size_t(l)) * coefficients * 3;
     float colour[3];
-    for (int ch = 0; ch < 3; ++ch) colour[ch] = fma1(0.28209479177387814f, sh[ch], 0.5f);
-    for (size_t i = 1; i < coefficients; ++i)
-      for (int ch = 0; ch < 3; ++ch) colour[ch] = fma1(lit.basis[i][l], sh[3 * i + size_t(ch)], colour[ch]);
-    const float sum = (colour[0] - colour[0]) + (colour[1] - colour[1]) + (colour[2] - colour[2]);
-    if (!(sum == 0.0f)) {
+    if (!colour_of(*work.splats, first + size_t(l), lanes.lit, l, colour)) {
       ++tally.not_finite;
       continue;
     }
     const size_t s = place + found++;
     float* r = work.records + s * kRecordFloats;
-    for (int f = 0; f < 6; ++f) r[f] = out[f][l];
+    for (int f = 0; f < 6; ++f) r[f] = lanes.mean_and_ellipse[f][l];
     for (int ch = 0; ch < 3; ++ch) r[kRed + ch] = colour[ch] > 0.0f ? colour[ch] : 0.0f;
-    r[kDepth] = out[6][l];
-    r[kLimit] = out[7][l];
-    r[kSlope] = out[8][l];
-    r[kBoxX] = f32_of(box_x[l]);
-    r[kBoxY] = f32_of(box_y[l]);
+    r[kDepth] = lanes.depth[l];
+    r[kLimit] = lanes.limit[l];
+    r[kSlope] = lanes.slope[l];
+    r[kBoxX] = f32_of(lanes.box_x[l]);
+    r[kBoxY] = f32_of(lanes.box_y[l]);
     r[kIndex] = f32_of(uint32_t(first + size_t(l)));
     r[kNone] = 0.0f;
-    work.box[2 * s] = box_x[l];
-    work.box[2 * s + 1] = box_y[l];
+    work.box[2 * s] = lanes.box_x[l];
+    work.box[2 * s + 1] = lanes.box_y[l];
     work.slot[s] = uint32_t(s);
-    work.z[s] = out[6][l];
-    tally.pairs += uint64_t(left_x[l]) * top_y[l];
+    work.z[s] = lanes.depth[l];
+    tally.pairs += uint64_t(lanes.wide[l]) * lanes.tall[l];
   }
   return found;
+}
+
+// Sixteen splats; the visible ones' records are written from `place` on. Returns how many.
+uint32_t sixteen(const Work& work, const Batch& batch, size_t at, size_t first, size_t count, size_t place, Tally& tally) {
+  const View& v = *work.view;
+  const Splat16 s = load16(batch, at);
+  uint32_t left = count < 16 ? (1u << count) - 1u : 0xFFFFu;
+  auto keep = [&](M32x16 good, uint64_t& others) {
+    const uint32_t out = left & ~lane_bits(good);
+    others += uint32_t(__builtin_popcount(out));
+    left &= ~out;
+  };
+  const F tz = before_camera(v, s, 2);
+  keep(is_zero(unless_finite(s.x, s.y, s.z, s.qw, s.qx, s.qy, s.qz, s.scale0, s.scale1, s.scale2, s.opacity)),
+       tally.not_finite);
+  keep(gt(tz, F::set1(v.near)), tally.near);
+  if (left == 0) return 0;
+
+  const Footprint f = footprint(v, s, tz);
+  const F one = F::set1(1.0f), zero = F::zero(), blur = F::set1(v.blur);
+  const F cov_xx = f.xx + blur, cov_yy = f.yy + blur, det = difference(cov_xx, cov_yy, f.xy);
+  F opacity = lower(s.opacity, one);
+  if (v.antialias) opacity = opacity * sqrt(upper(difference(f.xx, f.yy, f.xy) / det, F::set1(2.5e-5f)));
+  const F log_opacity = log(opacity) * F::set1(math::kLog2e), range = log_opacity - F::set1(v.faintest);
+  // q·(log2 e)/2 = v² + u², v = a·dy, u = b·dx + c·dy: the inverse covariance by Cholesky
+  const F k = F::set1(0.8493218f), inverse_yy = one / cov_yy;
+  const F a = k * sqrt(inverse_yy), b = k * sqrt(cov_yy / det), c = -(b * (f.xy * inverse_yy));
+  keep(is_zero(unless_finite(f.mean_x, f.mean_y, cov_xx, cov_yy, f.xy, det)), tally.not_finite);
+  keep(gt(det, zero) & is_zero(unless_finite(a, b, c)), tally.degenerate);
+  keep(ge(range, zero), tally.faint);
+
+  const Reach reach = reach_of(range, a, b, c, f.mean_x, f.mean_y, cov_xx, cov_yy);
+  auto pixel = [&](F edge, uint32_t size) DW_LAMBDA {
+    return to_i32(clamp(floor(edge + F::set1(0.5f)), zero, F::set1(float(size))));
+  };
+  const U32x16 x0 = pixel(f.mean_x - reach.half_x, v.width), x1 = pixel(f.mean_x + reach.half_x, v.width);
+  const U32x16 y0 = pixel(f.mean_y - reach.half_y, v.height), y1 = pixel(f.mean_y + reach.half_y, v.height);
+  keep(lt(x0, x1) & lt(y0, y1), tally.outside);
+  if (left == 0) return 0;
+
+  Lanes lanes;
+  const F values[6] = {f.mean_x, f.mean_y, a, b, c, log_opacity};
+  for (int i = 0; i < 6; ++i) store(lanes.mean_and_ellipse[i], values[i]);
+  store(lanes.depth, tz);
+  store(lanes.limit, reach.limit);
+  store(lanes.slope, canonical(-(b * c) / fma(a, a, c * c)));
+  store(lanes.box_x, x0 | (x1 << 16));
+  store(lanes.box_y, y0 | (y1 << 16));
+  auto tiles = [&](U32x16 from, U32x16 end) DW_LAMBDA {
+    const int t = int(v.tile_log2);
+    return ((end - U32x16::set1(1)) >> t) - (from >> t) + U32x16::set1(1);
+  };
+  store(lanes.wide, tiles(x0, x1));
+  store(lanes.tall, tiles(y0, y1));
+  if (work.splats->coefficients > 1) {
+    const F dx = s.x - F::set1(v.centre[0]), dy = s.y - F::set1(v.centre[1]), dz = s.z - F::set1(v.centre[2]);
+    const F inverse = one / sqrt(fma(dx, dx, fma(dy, dy, dz * dz)));
+    basis(dx * inverse, dy * inverse, dz * inverse, work.splats->coefficients, lanes.lit);
+  }
+  return write_records(work, lanes, left, first, place, tally);
 }
 
 void run_block(void* context, size_t block) {
