@@ -17,7 +17,7 @@ namespace {
 using F = F32x16;
 constexpr uint32_t kSide = 16, kBlocks = 16;  // pixels along a region, blocks in it
 constexpr size_t kChunk = 128;                // splats tried before their lists are blended: 8 KB of records
-constexpr size_t kAhead = 24;                 // splats between a record's prefetch and its use
+constexpr size_t kAhead = 64;                 // splats between a record's prefetch and its use
 constexpr size_t kTilesPerBlock = 4;          // of work
 constexpr size_t kCheck = 8;                  // splats between two looks whether a block is done
 enum Field { kMeanX, kMeanY, kA, kB, kC, kLog, kRed, kGreen, kBlue, kDepth, kLimit, kSlope, kBoxX, kBoxY };
@@ -229,6 +229,8 @@ void blend_region(const Picture& picture, uint32_t left, uint32_t top, const uin
     }
   }
   uint32_t open = present;
+  for (size_t i = 0; i < kAhead && i < count; ++i)
+    __builtin_prefetch(picture.records + size_t(items[i]) * kRecordFloats);
   for (size_t first = 0; first < count && open != 0; first += kChunk) {
     const size_t end = first + kChunk < count ? first + kChunk : count;
     list_chunk<kState, kWhole>(picture, items, first, end, count, left, top, blocks, open, lists);
