@@ -83,13 +83,6 @@ def _clamp(x: F32, low: np.float32, high: np.float32) -> F32:
     return _lower(_upper(x, low), high)
 
 
-def _difference(x: F32, y: F32, z: F32) -> F32:
-    """x·y − z², each product's rounding carried along."""
-    w = z * z
-    rest = fma_f32(z, z, -w)
-    return fma_f32(x, y, -w) - rest
-
-
 def _finite(*values: F32) -> Mask:
     all_finite: Mask = np.logical_and.reduce([np.isfinite(v) for v in values])
     return all_finite
@@ -136,13 +129,14 @@ def _before_camera(view: View, mean: list[F32], r: int) -> F32:
 
 
 class _Footprint(NamedTuple):
-    """Mean in the picture and covariance before it is widened."""
+    """Mean in the picture, covariance before it is widened, and its determinant."""
 
     mean_x: F32
     mean_y: F32
     xx: F32
     yy: F32
     xy: F32
+    det: F32
 
 
 def _footprint(view: View, mean: list[F32], log_scales: F32, quats: F32, tz: F32) -> _Footprint:
@@ -173,12 +167,15 @@ def _footprint(view: View, mean: list[F32], log_scales: F32, quats: F32, tz: F32
     p0, q0 = axis(scales[0], one - (yy + zz), xy + wz, xz - wy)
     p1, q1 = axis(scales[1], xy - wz, one - (xx + zz), yz + wx)
     p2, q2 = axis(scales[2], xz + wy, yz - wx, one - (xx + yy))
+    # |p × q|² (Cauchy and Binet): of a long thin splat xx·yy and xy² agree in all their digits
+    m0, m1, m2 = fma_f32(p1, q2, -(p2 * q1)), fma_f32(p2, q0, -(p0 * q2)), fma_f32(p0, q1, -(p1 * q0))
     return _Footprint(
         mean_x=fma_f32(fx, u, cx),
         mean_y=fma_f32(fy, s, cy),
         xx=fma_f32(p0, p0, fma_f32(p1, p1, p2 * p2)),
         yy=fma_f32(q0, q0, fma_f32(q1, q1, q2 * q2)),
         xy=fma_f32(p0, q0, fma_f32(p1, q1, p2 * q2)),
+        det=fma_f32(m0, m0, fma_f32(m1, m1, m2 * m2)),
     )
 
 
@@ -237,10 +234,10 @@ def _project(means: F32, log_scales: F32, quats: F32, opacities: F32, sh: F32, v
 
     f = _footprint(view, mean, log_scales, quats, tz)
     cov_xx, cov_yy = f.xx + blur, f.yy + blur
-    det = _difference(cov_xx, cov_yy, f.xy)
+    det = fma_f32(blur, (f.xx + f.yy) + blur, f.det)
     opacity = _lower(opacities, np.float32(1))
     if view.antialias:
-        opacity = opacity * np.sqrt(_upper(_difference(f.xx, f.yy, f.xy) / det, np.float32(2.5e-5)))
+        opacity = opacity * np.sqrt(_upper(f.det / det, np.float32(2.5e-5)))
     log_opacity = log_f32(opacity) * LOG2E32
     span = log_opacity - faintest
     inverse_yy = np.float32(1) / cov_yy

@@ -102,16 +102,19 @@ def _project(scene: Scene, camera: Camera, settings: RenderSettings) -> dict[str
     spread = jacobian @ rotation @ axes
     plain = spread @ spread.transpose(0, 2, 1)
     cov = plain + settings.blur * np.eye(2)
+    # of needles, xx·yy − xy² would have no digit left even here
+    plain_det = (np.cross(spread[:, 0], spread[:, 1]) ** 2).sum(axis=1)
+    det = plain_det + settings.blur * (plain[:, 0, 0] + plain[:, 1, 1] + settings.blur)
     opacity = scene.opacities[order].astype(np.float64)
     if scene.antialiased if settings.antialias is None else settings.antialias:
-        opacity = opacity * np.sqrt(np.maximum(2.5e-5, np.linalg.det(plain) / np.linalg.det(cov)))
+        opacity = opacity * np.sqrt(np.maximum(2.5e-5, plain_det / det))
 
     towards = means[order] - np.array(camera.position)
     towards /= np.linalg.norm(towards, axis=1, keepdims=True)
     count = scene.sh.shape[1]
     colour = np.einsum("nk,nkc->nc", harmonics(towards, count), scene.sh[order].astype(np.float64)) + 0.5
     mean = np.stack([camera.fx * slope_x + camera.cx, camera.fy * slope_y + camera.cy], axis=1)
-    return {"mean": mean, "cov": cov, "opacity": opacity, "colour": np.maximum(colour, 0), "depth": depth}
+    return {"mean": mean, "cov": cov, "det": det, "opacity": opacity, "colour": np.maximum(colour, 0), "depth": depth}
 
 
 def _blend(splats: dict[str, F64], camera: Camera, settings: RenderSettings) -> F64:
@@ -119,10 +122,9 @@ def _blend(splats: dict[str, F64], camera: Camera, settings: RenderSettings) -> 
     transmittance, stopped = np.ones((height, width)), np.zeros((height, width), bool)
     colour = np.zeros((height, width, 3))
     centre_x, centre_y = np.arange(width) + 0.5, (np.arange(height) + 0.5)[:, None]
-    for mean, cov, opacity, light in zip(
-        splats["mean"], splats["cov"], splats["opacity"], splats["colour"], strict=True
+    for mean, cov, det, opacity, light in zip(
+        *(splats[name] for name in ("mean", "cov", "det", "opacity", "colour")), strict=True
     ):
-        det = cov[0, 0] * cov[1, 1] - cov[0, 1] * cov[0, 1]
         if not (np.isfinite(mean).all() and np.isfinite(det) and det > 0 and opacity >= settings.alpha_min):
             continue
         reach = 2 * np.log(opacity / settings.alpha_min)

@@ -30,13 +30,6 @@ void lay_out(const Splats& s, size_t first, size_t count, Batch& b) {
     for (size_t k = 0; k < kColumns; ++k) b.column[k][i] = 0.0f;
 }
 
-// x·y − z², each product's rounding carried along.
-DW_INLINE F difference(F x, F y, F z) {
-  const F w = z * z;
-  const F rest = fma(z, z, -w);
-  return fma(x, y, -w) - rest;
-}
-
 // 0 where all of v are finite, else NaN.
 template <class... V>
 DW_INLINE F unless_finite(V... v) {
@@ -102,9 +95,9 @@ DW_INLINE F before_camera(const View& v, const Splat16& s, int r) {
              fma(F::set1(v.w[3 * r + 1]), s.y, fma(F::set1(v.w[3 * r + 2]), s.z, F::set1(v.t[r]))));
 }
 
-// Mean in the picture and covariance before it is widened.
+// Mean in the picture, covariance before it is widened, and its determinant.
 struct Footprint {
-  F mean_x, mean_y, xx, yy, xy;
+  F mean_x, mean_y, xx, yy, xy, det;
 };
 DW_INLINE Footprint footprint(const View& v, const Splat16& s, F tz) {
   const F one = F::set1(1.0f), inverse_z = one / tz;
@@ -128,8 +121,11 @@ DW_INLINE Footprint footprint(const View& v, const Splat16& s, F tz) {
   axis(s.scale0, one - (yy + zz), xy + wz, xz - wy, &p0, &q0);
   axis(s.scale1, xy - wz, one - (xx + zz), yz + wx, &p1, &q1);
   axis(s.scale2, xz + wy, yz - wx, one - (xx + yy), &p2, &q2);
-  return {fma(F::set1(v.fx), u, F::set1(v.cx)), fma(F::set1(v.fy), w, F::set1(v.cy)), fma(p0, p0, fma(p1, p1, p2 * p2)),
-          fma(q0, q0, fma(q1, q1, q2 * q2)), fma(p0, q0, fma(p1, q1, p2 * q2))};
+  // |p × q|² (Cauchy and Binet): of a long thin splat xx·yy and xy² agree in all their digits
+  const F m0 = fma(p1, q2, -(p2 * q1)), m1 = fma(p2, q0, -(p0 * q2)), m2 = fma(p0, q1, -(p1 * q0));
+  return {fma(F::set1(v.fx), u, F::set1(v.cx)),   fma(F::set1(v.fy), w, F::set1(v.cy)),
+          fma(p0, p0, fma(p1, p1, p2 * p2)),      fma(q0, q0, fma(q1, q1, q2 * q2)),
+          fma(p0, q0, fma(p1, q1, p2 * q2)),      fma(m0, m0, fma(m1, m1, m2 * m2))};
 }
 
 // How far a pixel may lie away that alpha_min still reaches, roundings included: splat/projection_ref.py has the bound.
@@ -214,9 +210,9 @@ uint32_t sixteen(const Work& work, const Batch& batch, size_t at, size_t first, 
 
   const Footprint f = footprint(v, s, tz);
   const F one = F::set1(1.0f), zero = F::zero(), blur = F::set1(v.blur);
-  const F cov_xx = f.xx + blur, cov_yy = f.yy + blur, det = difference(cov_xx, cov_yy, f.xy);
+  const F cov_xx = f.xx + blur, cov_yy = f.yy + blur, det = fma(blur, (f.xx + f.yy) + blur, f.det);
   F opacity = lower(s.opacity, one);
-  if (v.antialias) opacity = opacity * sqrt(upper(difference(f.xx, f.yy, f.xy) / det, F::set1(2.5e-5f)));
+  if (v.antialias) opacity = opacity * sqrt(upper(f.det / det, F::set1(2.5e-5f)));
   const F log_opacity = log(opacity) * F::set1(math::kLog2e), range = log_opacity - F::set1(v.faintest);
   // q·(log2 e)/2 = v² + u², v = a·dy, u = b·dx + c·dy: the inverse covariance by Cholesky
   const F k = F::set1(0.8493218f), inverse_yy = one / cov_yy;

@@ -141,7 +141,10 @@ def test_an_opacity_of_exactly_alpha_min_is_drawn():
 
 
 def test_a_tally_counts_every_splat(make_cloud):
-    scene = make_cloud(5000, 0, 2, spread=3.0)
+    cloud = make_cloud(5000, 0, 2, spread=3.0)
+    scales = cloud.log_scales.copy()
+    scales[::7, 1:] = -80.0  # lines of no width
+    scene = Scene(cloud.means, scales, cloud.quats, cloud.opacities, cloud.sh)
     camera = Camera.look_at((0.2, 0.1, -1), (0, 0, 0), width=90, height=60)
     tally = project(scene, view_of(camera, RenderSettings(blur=0), False, 4)).tally
     assert sum(tally[:-1]) == len(scene)

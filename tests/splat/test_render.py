@@ -34,6 +34,25 @@ def test_the_warehouse_is_within_60_decibels_of_float64(golden_scenes):
     assert decibels(render(scene, camera), render_f64(scene, camera)) > 60
 
 
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("length", [10, 300, 1000, 10_000, 100_000])
+def test_a_needle_of_any_length_is_as_good_as_any_other_splat(length, antialias):
+    """A line across the picture, at every slope: its width comes from a determinant whose two products nearly agree."""
+    camera = Camera(64, 64, 500.0, 500.0, 32.0, 32.0, np.eye(4))
+    for degrees in range(3, 90, 4):
+        half = np.radians(degrees) / 2
+        scene = Scene(
+            np.float32([[0.003, 0.001, 2]]),
+            np.log(np.float32([[length * 2 / 500, 1e-3, 1e-3]])),
+            np.float32([[np.cos(half), 0, 0, np.sin(half)]]),
+            np.float32([0.95]),
+            np.ones((1, 1, 3), np.float32),
+        )
+        chosen = RenderSettings(antialias=antialias)
+        exact = np.floor(255 * np.clip(render_f64(scene, camera, chosen), 0, 1) + 0.5)
+        assert np.abs(render(scene, camera, chosen).rgba - exact).max() <= 1, degrees
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("background", [(0, 0, 0), (0.5, 0.7, 1)])
 def test_the_biker_is_within_60_decibels_of_float64(data, background):
