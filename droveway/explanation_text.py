@@ -40,7 +40,7 @@ def _head(told: "Explanation") -> str:
         if row.mode == WORKING:
             return f"{place} is at work in zone {row.zone} and keeps it"
         if row.status == 0:
-            return f"{place} has zone {row.zone}, score {row.score}, {row.travel} ticks away"
+            return f"{place} has zone {row.zone}, score {row.score}, {_ticks(row.travel)} away"
         return f"{place} has no zone: {row.status.name.lower()}"
     place = f"tick {told.now_tick}: zone {told.zone} ({told.readiness})"
     if row is None:
@@ -48,6 +48,10 @@ def _head(told: "Explanation") -> str:
     if row.mode == WORKING:
         return f"{place} is being served by agent {row.agent}"
     return f"{place} went to agent {row.agent}, score {row.score}"
+
+
+def _ticks(count: int) -> str:
+    return "1 tick" if count == 1 else f"{count} ticks"
 
 
 def _chosen(option: "Option", other: str, told: "Explanation") -> bool:

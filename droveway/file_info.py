@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from droveway.exits import InputProblem, reading
+from droveway.exits import InputProblem, quoted, reading
 from droveway.output import Output
 from droveway.reading_run import opened_run
 
@@ -20,7 +20,7 @@ def describe(out: Output, path: Path) -> Record:
     from droveway.index_files import ENDINGS as INDEX_ENDINGS
     from droveway.index_files import index_kind, index_record, load_index
     from droveway.scene_files import ENDINGS as SCENE_ENDINGS
-    from droveway.scene_files import META, is_scene_folder, scene_record
+    from droveway.scene_files import META, OF_OTHERS, is_scene_folder, scene_record
 
     if path.is_dir():
         return scene_record(out, path) if is_scene_folder(path) else run_record(out, path)
@@ -28,12 +28,13 @@ def describe(out: Output, path: Path) -> Record:
     ending = path.suffix.lower()
     if index_kind(path) is not None or ending in INDEX_ENDINGS:
         return index_record(path, load_index(path))
-    if ending in SCENE_ENDINGS or path.name == META:
+    if ending in (*SCENE_ENDINGS, *OF_OTHERS) or path.name == META:
         return scene_record(out, path)
     maker = MAKERS.get(ending)
     if maker is None:
+        hint = f"droveway index build {quoted(path)} -o X.jvim makes an index of vectors" if ending == ".npy" else ""
         known = ", ".join((*MAKERS, *INDEX_ENDINGS, *SCENE_ENDINGS))
-        raise InputProblem(path, f"expected a run's folder or a file that ends in {known}, got '{path.suffix}'")
+        raise InputProblem(path, f"expected a run's folder or a file that ends in {known}, got '{path.suffix}'", hint)
     with reading(path):
         return maker(path)
 

@@ -30,7 +30,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "index": ("index", "Make an index of vectors, say what it holds, add rows and remove them."),
     "search": ("search", "Find the nearest rows of an index for each query."),
     "render": ("render", "Draw a Gaussian-splat scene as seen by a camera, into a PNG."),
-    "convert": ("convert", "Read a splat scene and write it in another format."),
+    "convert": ("convert", "Read a splat scene in one of four formats and write it as an INRIA .ply."),
     "info": ("info", "Say what a run, a site, a map, an index or a scene holds."),
     "doctor": ("doctor", "Check this installation: build, files, kernels, dependencies, disk."),
     "completion": ("completion", "Print the completion script of a shell."),
@@ -38,9 +38,15 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 
 
 class WholeNumber(click.IntRange):
-    """A whole number in a range, so called in errors."""
+    """A whole number in a range, so called in errors; without a range the command itself checks it."""
 
     name = "whole number"
+
+    def _describe_range(self) -> str:
+        """The words of click for help and errors, with 2^64-1 not spelt out."""
+        if self.min is None and self.max is None:
+            return ""
+        return super()._describe_range().replace(str(2**64 - 1), "2^64-1")
 
 
 class LazyGroup(click.Group):

@@ -156,9 +156,18 @@ class NpyFile:
         if mend:
             new = self.path.with_name(f"{self.path.stem}.mended.npy")
             code = f"import numpy as np; x = np.load({str(self.path)!r}); np.save({str(new)!r}, {mend})"
-            plain = not set(code) & set('"$`\\!')  # a shell changes none of it in double quotes
-            hint = f'python -c "{code}"' if plain else f"python -c {shlex.quote(code)}"
+            hint = python_line(code)
         raise InputProblem(self.path, f"expected {expected}, got {got}", hint)
+
+
+def python_line(code: str) -> str:
+    """A hint that can be pasted into a shell and runs the code.
+
+    >>> python_line("print('a')")
+    'python -c "print(\'a\')"'
+    """
+    plain = not set(code) & set('"$`\\!')  # a shell changes none of it in double quotes
+    return f'python -c "{code}"' if plain else f"python -c {shlex.quote(code)}"
 
 
 def _conversion(dtype: np.dtype[Any], wanted: Wanted) -> str:

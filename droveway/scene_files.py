@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 1280, 720  # of the camera that `info` prints
 ENDINGS: Final = (".ply", ".splat", ".sog")
 META: Final = "meta.json"
+OF_OTHERS: Final = (".spz", ".ksplat")  # scenes that splat knows by name only: its error says so
+AXES_HELP: Final = (
+    "Where x, y, z of the file point, if not where its format says: each R or L (right, left), U or D (up, down), "
+    "F or B (forward, back), such as RUB."
+)
 
 
 def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool = False) -> "Scene":

@@ -53,7 +53,7 @@ def require_another(path: Path, source: Path) -> None:
     """Refuse to write over the input: exit 2."""
     with contextlib.suppress(OSError):
         if path.samefile(source):
-            raise UsageProblem(path, "expected another file than the input", "choose another output with -o")
+            raise UsageProblem(path, "expected another file than the input", "choose another output")
 
 
 def _sync(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The camera that shows a whole scene, from nothing but its splats, with the same bits everywhere.
+"""The camera that shows most of a scene, from nothing but its splats, with the same bits everywhere.
 
 It looks along +z (RDF: into the picture, −y up) at the opacity-weighted median of the means, with a vertical field of
 view of 50°, from a distance of 1.2 × r / tan(25°): r is the 90th percentile of the distances of the means from there.

@@ -9,12 +9,13 @@ from droveway.exits import writing
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output, table
+from droveway.scene_files import AXES_HELP
 
 
 @declare("convert")
 @click.argument("source", metavar="IN", type=PATH)
 @click.argument("target", metavar="OUT", type=PATH)
-@click.option("--axes", metavar="AXES", help="Axes of IN, where they are not those of its format: RUB, LUF …")
+@click.option("--axes", metavar="AXES", help=AXES_HELP)
 @click.option("--repair", is_flag=True, help="Leave out splats that no picture can be made of, and say how many.")
 def command(out: Output, source: Path, target: Path, axes: str | None, repair: bool) -> int:
     """Read a splat scene (INRIA .ply, compressed .ply, .splat, SOG) and write it as INRIA .ply, which other tools read.

@@ -33,12 +33,19 @@ def command() -> None:
 
 @declare("build", short_help="Make an index of vectors, or of the moments of a run.")
 @click.argument("source", metavar="VECTORS.npy|RUN", type=PATH)
-@click.option("-o", "--output", "file", metavar="X.jvim", type=PATH, required=True, help="Ends in .jvim or .jvi.")
-@click.option("--ids", metavar="F", type=PATH, help="A .npy file of uint64[n]; default: 0, 1, 2 …")
-@click.option("--bits", metavar="B", type=WholeNumber(1, 8), default=4, show_default=True, help="Bits a coordinate: 4.")
-@click.option("--metric", type=click.Choice(METRICS), help="Default: ip; cosine for a RUN.")
+@click.option("-o", "--output", "file", metavar="X.jvim", type=PATH, required=True, help="With ids; .jvi: without.")
+@click.option("--ids", metavar="F", type=PATH, help="Of the rows, uint64[n] in a .npy file; default: 0, 1, 2 …")
+@click.option("--bits", metavar="B", type=WholeNumber(), default=4, help="Bits a coordinate; this version has 4.")
 @click.option(
-    "--seed", metavar="S", type=WholeNumber(0, U64_MAX), default=0, show_default=True, help="Of the rotation."
+    "--metric", type=click.Choice(METRICS), help="ip: inner product; l2: distance. Default: ip, of a RUN cosine."
+)
+@click.option(
+    "--seed",
+    metavar="S",
+    type=WholeNumber(0, U64_MAX),
+    default=0,
+    show_default=True,
+    help="Of the rotation of the vectors.",
 )
 def build(out: Output, source: Path, file: Path, ids: Path | None, bits: int, metric: str | None, seed: int) -> int:
     """Make an index of the rows of a .npy file, float32[n, d], or of the moments of a RUN.
@@ -94,7 +101,9 @@ def add(out: Output, file: Path, vectors: Path, ids: Path | None, upsert: bool) 
     index: Any = load_index(file)
     with_ids = index_kind(file) == "jvim"
     if with_ids and ids is None:
-        raise UsageProblem(file, "new rows need ids: expected --ids F, uint64[n] in a .npy file")
+        raise UsageProblem(
+            file, "new rows need ids: expected --ids F, uint64[n] in a .npy file", _next_ids(index, vectors)
+        )
     if not with_ids and (ids is not None or upsert):
         raise UsageProblem(file, "the rows of a .jvi go by number: expected neither --ids nor --upsert")
     before = len(index)
@@ -181,6 +190,19 @@ def _of_run(out: Output, source: Path, with_ids: bool, bits: int, metric: str, s
     else:
         index.add(rows)
     return index
+
+
+def _next_ids(index: Any, vectors: Path) -> str:
+    """The line that writes ids for new rows, those after the highest of the index; empty where they run out."""
+    from droveway.npy_file import VECTORS, NpyFile, python_line
+
+    with NpyFile(vectors, VECTORS) as rows:
+        count = len(rows)
+    start = int(index.ids().max()) + 1 if len(index) else 0
+    if start + count > U64_MAX:
+        return ""
+    new = str(vectors.with_name(f"{vectors.stem}.ids.npy"))
+    return python_line(f"import numpy as np; np.save({new!r}, np.arange({start}, {start + count}, dtype=np.uint64))")
 
 
 def _told(rows: "NpyFile", out: Output) -> Iterator[Any]:

@@ -36,6 +36,8 @@ def _value(key: str, value: object) -> str:
 def _shown(value: object) -> str:
     if value is None or value in ([], {}):
         return "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):

@@ -10,6 +10,7 @@ from droveway.exits import InputProblem, UsageProblem, quoted, reading
 from droveway.main import PATH, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output, table
+from droveway.scene_files import AXES_HELP
 
 if TYPE_CHECKING:
     from splat import Camera, Scene
@@ -67,14 +68,16 @@ def _numbers(text: str) -> Numbers | None:
 @click.option("-o", "--output", "picture", metavar="A.png", type=PATH, required=True, help="8-bit RGB; replaced.")
 @click.option("--width", metavar="W", type=WholeNumber(1, SIDE_MAX), help=f"Pixels; default {WIDTH}.")
 @click.option("--height", metavar="H", type=WholeNumber(1, SIDE_MAX), help=f"Pixels; default {HEIGHT}.")
-@click.option("--eye", metavar="X,Y,Z", type=Point(), help="Where the camera is; default: it shows the whole scene.")
+@click.option("--eye", metavar="X,Y,Z", type=Point(), help="Where the camera is; default: in front of the scene.")
 @click.option("--target", metavar="X,Y,Z", type=Point(), help="What it looks at; default: the middle of the scene.")
 @click.option("--up", metavar="X,Y,Z", type=Point(), help="What is up in the picture; default 0,-1,0.")
 @click.option("--fov", metavar="DEG", type=float, help="Vertical field of view in degrees; default 50.")
-@click.option("--camera", "camera_file", metavar="F", type=PATH, help="A camera as JSON, as `info SCENE` prints it.")
-@click.option("--axes", metavar="AXES", help="Axes of the file, where they are not those of its format: RUB, LUF …")
+@click.option("--camera", "camera_file", metavar="F", type=PATH, help="A camera as JSON, such as that of `info SCENE`.")
+@click.option("--axes", metavar="AXES", help=AXES_HELP)
 @click.option("--background", metavar="R,G,B", type=Colour(), help="0 to 1 each, or #rrggbb; default black.")
-@click.option("--antialias/--no-antialias", default=None, help="Default: as the file says.")
+@click.option(
+    "--antialias/--no-antialias", default=None, help="Dim what is smaller than a pixel; default: as the file says."
+)
 @click.option("--repair", is_flag=True, help="Leave out splats that no picture can be made of, and say how many.")
 def command(
     out: Output,
@@ -94,8 +97,9 @@ def command(
 ) -> int:
     """Draw a Gaussian-splat scene (INRIA .ply, compressed .ply, .splat, SOG) on the CPU, into an 8-bit PNG.
 
-    The pixels are the same on every machine and for any number of threads; their digest is printed. Axes are x right, y
-    down, z forward.
+    The pixels are the same on every machine and for any number of threads; their digest is printed. Points are in the
+    units of the scene, axes x right, y down, z forward. Without a camera it is seen along z, from so far that nine
+    tenths of the splats are in the picture; what lies farther out may be cut off.
     """
     from droveway.scene_files import load_scene
     from droveway.whole_file import require_another, require_ending, require_place, whole_file
@@ -176,7 +180,8 @@ def placed_camera(
         return Camera.look_at(at, to, up or (0.0, -1.0, 0.0), 50.0 if fov is None else fov, width=width, height=height)
     except SplatError as error:
         text = str(error).removeprefix("Camera.look_at: ").removeprefix("Camera: ")
-        raise UsageProblem(None, f"--eye, --target, --up: {text}") from error
+        hint = "another --up, such as 0,0,1" if "along the view" in text else ""
+        raise UsageProblem(None, f"--eye, --target, --up: {text}", hint) from error
 
 
 def _unseen(path: Path, scene: "Scene") -> str:
@@ -190,7 +195,10 @@ def _described(record: dict[str, object]) -> str:
     assert isinstance(eye, tuple)
     rows = [
         ("scene", f"{record['scene']}"),
-        ("splats", f"{record['splats']}, of degree {record['sh_degree']}; {record['visible']} in sight"),
+        (
+            "splats",
+            f"{record['splats']}, {record['visible']} in sight; spherical harmonics of degree {record['sh_degree']}",
+        ),
         ("camera", "at " + ", ".join(f"{value:.6g}" for value in eye)),
         ("picture", f"{record['picture']}, {record['width']} × {record['height']} pixels"),
         ("digest", f"{record['digest']}"),

@@ -26,14 +26,18 @@ BLOCK_BYTES: Final = 1 << 18
 @click.option("-k", "k", metavar="K", type=WholeNumber(0), default=10, show_default=True, help="Rows for each query.")
 @click.option("--allow", metavar="IDS.npy", type=PATH, help="Only these ids, uint64[n]; of a .jvi row numbers.")
 @click.option("--deny", metavar="IDS.npy", type=PATH, help="None of these ids, uint64[n].")
-@click.option("-o", "--output", "answer", metavar="ANSWER.npz", type=PATH, help="All scores and ids, as numpy arrays.")
+@click.option(
+    "-o", "--output", "answer", metavar="ANSWER.npz", type=PATH, help="Keep all scores and ids, as numpy arrays."
+)
 def command(
     out: Output, file: Path, queries: Path, k: int, allow: Path | None, deny: Path | None, answer: Path | None
 ) -> int:
     """Find the K rows of an index that score best with each query, float32[n, d] in a .npy file.
 
-    Best first, equal scores by the lower id; fewer than K where the index, or the list of allowed ids, has no more. The
-    answer is the same on every machine and for any number of threads: its digest stands in the last line.
+    Prints `id (score)` of the 5 best rows of the first 10 queries; -o and --json have them all. Best first, equal
+    scores by the lower id; fewer than K where the index, or the list of allowed ids, has no more. Scores are estimates
+    from 4 bits a coordinate: a cosine can come out a little above 1. The answer is the same on every machine and for
+    any number of threads: its digests stand in the last lines.
     """
     from droveway.index_files import about, index_kind, load_index
     from droveway.npy_file import VECTORS, NpyFile, check_dim, read_ids
@@ -114,7 +118,7 @@ def _record(
         "cid": index.cid,
         "ids_digest": digest(ids),
         "scores_digest": digest(scores),
-        "answer": answer,
+        "saved": answer,
     }
 
 
@@ -125,6 +129,6 @@ def _described(record: dict[str, object]) -> str:
         ("ids", f"{record['ids_digest']}"),
         ("scores", f"{record['scores_digest']}"),
     ]
-    if record["answer"] is not None:
-        rows.append(("saved", f"{record['answer']}"))
+    if record["saved"] is not None:
+        rows.append(("saved", f"{record['saved']}"))
     return table(rows)

@@ -166,9 +166,15 @@ def test_rows_are_added_to_an_index_without_ids(folder: Path, ask: Ask) -> None:
         2, f"error: {folder / 'a.jvi'}: the rows of a .jvi go by number: expected neither --ids nor --upsert\n",
     )  # fmt: skip
     told = ask("index", "add", folder / "x.jvim", folder / "q.npy")
-    assert (told.code, told.err) == (
-        2, f"error: {folder / 'x.jvim'}: new rows need ids: expected --ids F, uint64[n] in a .npy file\n",
+    first, hint, end = told.err.split("\n")
+    assert (told.code, first, end) == (
+        2, f"error: {folder / 'x.jvim'}: new rows need ids: expected --ids F, uint64[n] in a .npy file", "",
     )  # fmt: skip
+    subprocess.run(hint.removeprefix("hint: ").replace("python", sys.executable, 1), shell=True, check=True)
+    before = IdMapIndex.load(folder / "x.jvim").ids()
+    new = folder / "q.ids.npy"
+    assert np.load(new).tolist() == [int(before.max()) + 1 + i for i in range(7)]
+    assert ask("index", "add", folder / "x.jvim", folder / "q.npy", "--ids", new, "--json").record["rows"] == 307
 
 
 def test_a_query_file_of_another_type_is_mended_by_the_hint(folder: Path, ask: Ask) -> None:

@@ -203,3 +203,24 @@ def test_one_damaged_block_is_one_finding(ask: Ask, yard_run: Path, tmp_path: Pa
     told = ask("diff", yard_run, run)
     assert (told.code, told.out) == (3, "")
     assert f"error: {run}: expected a whole ledger, got damage: ranks " in told.err
+
+
+def test_no_help_spells_out_the_largest_number_of_64_bits(ask: Ask) -> None:
+    assert "0<=x<=2^64-1" in ask("index", "build", "--help").out
+    assert "1<=x<=2^64-1" in ask("simulate", "--help").out
+    told = ask("simulate", "a.toml", "-o", "run", "--seed", 2**64)
+    assert told.err.startswith("error: Invalid value for '--seed': 18446744073709551616 is not in the range 0<=x<=2^64")
+
+
+def test_scenes_of_formats_that_are_not_read_are_called_by_their_name(ask: Ask, tmp_path: Path) -> None:
+    for name, format_name in (("a.spz", "SPZ"), ("a.ksplat", ".ksplat")):
+        (tmp_path / name).write_bytes(b"NGSP\4\0\0\0" if name == "a.spz" else bytes(64))
+        told = ask("info", tmp_path / name)
+        assert told.code == 3 and told.err.endswith(f"found {format_name}, which this version does not read\n")
+
+
+def test_what_info_can_not_describe_but_index_can_take_is_sent_there(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY")
+    told = ask("info", tmp_path / "a.npy")
+    assert told.code == 3
+    assert told.err.endswith(f"hint: droveway index build {tmp_path / 'a.npy'} -o X.jvim makes an index of vectors\n")
