@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import signal
+import struct
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,3 +89,28 @@ def threads() -> Iterator[Callable[[int], None]]:
     before = _kernels.threads()
     yield _kernels.set_threads
     _kernels.set_threads(before)
+
+
+@pytest.fixture
+def hostile_mode() -> Callable[[], AbstractContextManager[None]]:
+    """with hostile_mode(): round up, flush subnormals and take them as zero, for this thread, all through the block."""
+
+    @contextmanager
+    def enter() -> Iterator[None]:
+        libm = ctypes.CDLL("libm.so.6")
+        saved = ctypes.create_string_buffer(64)
+        libm.fegetenv(saved)
+        hostile = bytearray(saved.raw)
+        offset, bits = (28, 0x8040 | 0x4000) if platform.machine() == "x86_64" else (0, 1 << 24 | 1 << 22)
+        (control,) = struct.unpack_from("<I", hostile, offset)
+        struct.pack_into("<I", hostile, offset, control | bits)
+        libm.fesetenv(ctypes.create_string_buffer(bytes(hostile), 64))
+        try:
+            yield
+            tiny, one = np.array([1e-40], np.float32), np.ones(1, np.float32)
+            assert (tiny * one)[0] == 0, "the host's mode is not there any more"
+            assert (one + np.float32(2.0**-24))[0] > 1
+        finally:
+            libm.fesetenv(saved)
+
+    return enter

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import platform
-import struct
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,27 +76,3 @@ def small(tmp_path: Path) -> bytes:
     """The bytes of a .jvim with 5 rows of 70 coordinates, metric l2."""
     make_rows(5, 70).save(tmp_path / "small.jvim")
     return (tmp_path / "small.jvim").read_bytes()
-
-
-@pytest.fixture
-def hostile_mode() -> Callable[[], AbstractContextManager[None]]:
-    """with hostile_mode(): round up, flush subnormals and take them as zero, for this thread."""
-
-    @contextmanager
-    def enter() -> Iterator[None]:
-        libm = ctypes.CDLL("libm.so.6")
-        saved = ctypes.create_string_buffer(64)
-        libm.fegetenv(saved)
-        hostile = bytearray(saved.raw)
-        offset, bits = (28, 0x8040 | 0x4000) if platform.machine() == "x86_64" else (0, 1 << 24 | 1 << 22)
-        (control,) = struct.unpack_from("<I", hostile, offset)
-        struct.pack_into("<I", hostile, offset, control | bits)
-        libm.fesetenv(ctypes.create_string_buffer(bytes(hostile), 64))
-        try:
-            yield
-            tiny, one = np.array([1e-40], np.float32), np.ones(1, np.float32)
-            assert (tiny * one)[0] == 0, "the host's mode is not there any more"
-        finally:
-            libm.fesetenv(saved)
-
-    return enter
