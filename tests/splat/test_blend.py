@@ -39,13 +39,16 @@ def assert_same(image, pixels):
     spread=st.floats(0, 5),
     blur=st.sampled_from([0.0, 0.01, 0.3]),
     alpha_min=st.sampled_from([1 / 255, 2.0**-16, 0.1]),
+    t_min=st.sampled_from([1e-4, 0.05, 0.3]),
     tile_log2=st.integers(4, 6),
     size=st.sampled_from([(1, 1), (3, 50), (47, 33), (16, 16), (65, 18)]),
 )
-def test_the_kernel_is_its_twin(make_cloud, seed, n, scale, spread, blur, alpha_min, tile_log2, size):
+def test_the_kernel_is_its_twin(make_cloud, seed, n, scale, spread, blur, alpha_min, t_min, tile_log2, size):
     scene = make_cloud(n, 0, seed, scale=scale, spread=spread)
     camera = Camera.look_at((0.1, 0.2, -2.5), (0, 0, 0), width=size[0], height=size[1])
-    chosen = RenderSettings(blur=blur, alpha_min=alpha_min, background=(0.1, 0.2, 0.3), keep_state=True, depth=True)
+    chosen = RenderSettings(
+        blur=blur, alpha_min=alpha_min, t_min=t_min, background=(0.1, 0.2, 0.3), keep_state=True, depth=True
+    )
     assert_same(render_tiled(scene, camera, chosen, tile_log2), by_twin(scene, camera, chosen, tile_log2))
 
 
@@ -176,10 +179,21 @@ def test_alpha_is_capped():
 
 def test_a_pixel_stops_before_its_transmittance_falls_below_t_min():
     layers = facing([(2.0 + i, 0.5, (1, 1, 1)) for i in range(20)])
-    picture = render(layers, square(3), RenderSettings(keep_state=True, t_min=0.1, depth=True))
+    chosen = RenderSettings(keep_state=True, t_min=0.1, depth=True)
+    picture = render(layers, square(3), chosen)
     assert picture.transmittance[1, 1] == pytest.approx(0.125, rel=1e-5)  # 0.0625 would be below
+    assert picture.rgba[1, 1].tolist() == [223, 223, 223, 223]  # 255 · 0.875: the fourth layer adds nothing
     assert picture.last[1, 1] == 3
     assert picture.depth[1, 1] == 3.0  # the first layer leaves one half, which is not below it
+    assert_same(picture, by_twin(layers, square(3), chosen))
+
+
+def test_a_splat_of_exactly_alpha_min_counts_at_its_middle():
+    chosen = RenderSettings(alpha_min=0.0625, keep_state=True, depth=True)
+    picture = render(facing([(2.0, 0.0625, (1, 1, 1))]), square(3), chosen)
+    assert picture.rgba[1, 1].tolist() == [16, 16, 16, 16]
+    assert picture.rgba[0, 0].tolist() == [0, 0, 0, 0]
+    assert_same(picture, by_twin(facing([(2.0, 0.0625, (1, 1, 1))]), square(3), chosen))
 
 
 def test_background_where_nothing_is(make_cloud):

@@ -22,7 +22,8 @@ def test_every_build_draws_the_recorded_pictures(golden, repository, python, isa
         f"runpy.run_path({str(repository / 'tests' / 'golden_pictures.py')!r}, run_name='__main__')",
         DROVEWAY_ISA=isa,
     )
-    if "is not a build of droveway" in done.stderr or "needs a CPU with" in done.stderr:
-        pytest.skip(f"this machine has no {isa}")
+    if done.returncode != 0 and isa not in (ISA, "ref"):  # this machine has another processor: that must be said
+        assert "is not a build of droveway" in done.stderr or "needs a CPU with" in done.stderr
+        return
     found = dict(line.split("=") for line in done.stdout.splitlines())
     assert found == golden["pictures"], done.stderr
