@@ -163,8 +163,8 @@ class NpyFile:
 def python_line(code: str) -> str:
     """A hint that can be pasted into a shell and runs the code.
 
-    >>> python_line("print('a')")
-    'python -c "print(\'a\')"'
+    >>> print(python_line("print(1)"))
+    python -c "print(1)"
     """
     plain = not set(code) & set('"$`\\!')  # a shell changes none of it in double quotes
     return f'python -c "{code}"' if plain else f"python -c {shlex.quote(code)}"
