@@ -13,7 +13,7 @@ from splat.projection import REFERENCE, Projected, project, view_of
 from splat.settings import RenderSettings
 from splat.tiles import bin_tiles
 from tensor.float_mode import plain_mode
-from vector.depth_order import depth_order
+from vector.depth import depth_order
 
 if TYPE_CHECKING:
     from splat.camera import Camera

@@ -135,6 +135,22 @@ def test_each_all_lists_only_what_can_be_imported_and_lists_it_once(package: str
         assert missing == [], f"{name}.__all__ promises {missing}"
 
 
+def test_no_module_takes_the_place_of_a_function_of_its_name() -> None:
+    """Importing a.b sets a.b to the module, over a name that a package fetches only when asked for."""
+    code = """
+import pkgutil, types
+from importlib import import_module
+for package in ("vector", "splat", "storage", "coord"):
+    top = import_module(package)
+    for info in pkgutil.iter_modules(top.__path__):
+        if not info.name.startswith(("_", "lib")):
+            import_module(f"{package}.{info.name}")
+    print(*(f"{package}.{name}" for name in top.__all__ if isinstance(getattr(top, name), types.ModuleType)), end="")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_lists_its_public_names(package: str) -> None:
     listed = set(import_module(package).__all__)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tensor._source_folder import load_kernels
 
 if TYPE_CHECKING:
-    from vector.depth_order import depth_order
+    from vector.depth import depth_order
     from vector.errors import (
         CidMismatch,
         IndexFileError,
@@ -44,7 +44,7 @@ _HOMES = {
     "VectorTypeError": "errors",
     "VectorValueError": "errors",
     "cosine": "metrics",
-    "depth_order": "depth_order",
+    "depth_order": "depth",
     "dot": "metrics",
     "exact_search": "exact",
     "l2": "metrics",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor.selftest_ref import awkward, fnv1a, splitmix64, values
-from vector import depth_order_ref, exact_ref, selftest_index_ref
+from vector import depth_ref, exact_ref, selftest_index_ref
 
 # n, queries, d, k
 _SEARCHES = (
@@ -37,7 +37,7 @@ def _depth_orders() -> Iterator[NDArray[np.generic]]:
         z = awkward(seed, n, np.dtype(np.float32))
         z = np.where(np.isnan(z), (splitmix64(seed, n) >> np.uint64(60)).astype(np.float32), z)
         yield np.array([1], np.uint64)
-        yield depth_order_ref.depth_order(z)
+        yield depth_ref.depth_order(z)
         if n:
             yield np.array([0], np.uint64)
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vector import VectorTypeError, VectorValueError, _kernels, depth_order, depth_order_ref
+from vector import VectorTypeError, VectorValueError, _kernels, depth_order, depth_ref
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1000, 32767, 32768, 32769, 100_003])
 def test_the_kernel_and_the_twin_agree_for_any_number_of_threads(n: int, threads: Callable[[int], None]) -> None:
     z = np.random.default_rng(n).integers(-50, 50, n).astype(np.float32)
-    expected = depth_order_ref.depth_order(z)
+    expected = depth_ref.depth_order(z)
     for number in (1, 2, 3, 7):
         threads(number)
         np.testing.assert_array_equal(depth_order(z), expected)

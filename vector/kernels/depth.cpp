@@ -1,4 +1,4 @@
-// Stable radix sort of float keys, least significant digit first; twin: vector/depth_order_ref.py.
+// Stable radix sort of float keys, least significant digit first; twin: vector/depth_ref.py.
 //
 // The input is cut into blocks of a fixed size. In each pass every block counts its digits, the counts are summed in the
 // order (digit, block), and every block moves its entries to where those sums say: equal digits keep their order, whoever

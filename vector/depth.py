@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import arrays, memory
-from vector import _kernels, depth_order_ref
+from vector import _kernels, depth_ref
 from vector.errors import VectorTypeError, VectorValueError
 
 LENGTH_MAX = 2**32 - 1
@@ -32,7 +32,7 @@ def depth_order(z: object) -> NDArray[np.uint32]:
     keys = arrays.contiguous(arrays.readable(keys), "depth_order")
     if REFERENCE:
         ordered = not np.isnan(keys).any()
-        order = depth_order_ref.depth_order(keys)
+        order = depth_ref.depth_order(keys)
     else:
         order = memory.allocate(keys.shape, np.uint32, "depth_order")
         ordered = _kernels.depth_order(keys, order)
