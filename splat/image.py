@@ -27,7 +27,7 @@ class RenderStats:
     pairs: int  # of a visible splat and a tile that it touches
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Image:
     """A picture; row 0 is the top one.
 
@@ -37,8 +37,8 @@ class Image:
     transmittance below one half (infinity where none does).
 
     >>> picture = Image(np.zeros((2, 3, 4), np.uint8), RenderStats(0, 0, 0, 0, 0, 0, 0))
-    >>> picture.width, picture.height, picture.visible
-    (3, 2, 0)
+    >>> picture
+    Image(3 × 2 pixels, 0 splats)
     """
 
     rgba: NDArray[np.uint8]  # [h, w, 4]
@@ -69,6 +69,10 @@ class Image:
     def visible(self) -> int:
         """How many splats the camera sees; 0 means that the picture is background alone."""
         return self.stats.visible
+
+    def __repr__(self) -> str:
+        extras = [f", {name}" for name in ("transmittance", "last", "depth") if getattr(self, name) is not None]
+        return f"Image({self.width} × {self.height} pixels, {self.visible} splats{''.join(extras)})"
 
     def digest(self) -> str:
         """`tensor.digest` of rgba: 64 hex digits, the same for the same picture on every machine."""

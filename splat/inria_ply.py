@@ -116,9 +116,11 @@ def write_inria_ply(scene: Scene, path: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         beside.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             beside.unlink()
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None  # the name that the caller knows
         raise
 
 

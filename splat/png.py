@@ -33,9 +33,11 @@ def write_png(path: str | os.PathLike[str], pixels: NDArray[np.uint8]) -> None:
             for piece in _file(pixels):
                 file.write(piece)
         beside.replace(target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             beside.unlink()
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(target), None  # the name that the caller knows
         raise
 
 

@@ -12,7 +12,13 @@ ALPHA_MIN_LOWEST = 2.0**-16  # below it, float32 can't tell a splat's edge from 
 
 @dataclass(frozen=True)
 class RenderSettings:
-    """Rules of a picture; the defaults are those of the 3DGS renderer, and docs/rendering.md says what each one does.
+    """Rules of a picture; the defaults are those of the 3DGS renderer, the formulas stand in docs/rendering.md.
+
+    `background`: red, green, blue behind everything, 0 to 1. `antialias`: dim a splat by what `blur` widened it; None:
+    as the scene says. `near`: splats at this depth or before it are left out, in units of the scene. `blur`: added to a
+    splat's variance along x and y, in square pixels. `alpha_max`: no splat covers more of a pixel than this;
+    `alpha_min`: where it covers less, it covers nothing. `t_min`: a pixel is done before less than this of what lies
+    behind would shine through. `keep_state`, `depth`: also give Image.transmittance and Image.last, or Image.depth.
 
     Raises SplatTypeError for a value of another type, SplatValueError for one out of its range.
 

@@ -138,7 +138,7 @@ class IdMapIndex:
 
         q: float32[nq, dim]; k: from 0 on; allow, deny: uint64 arrays of ids that may, or may not, be answered (repeated
         ones count once; None: all, none). m = min(k, allowed rows). The order is by exact keys, equal ones by ascending
-        id. A score is the inner product, the cosine, or minus the squared distance. Raises VectorKeyError naming an id
+        id. A score estimates inner product, cosine, or minus the squared distance. Raises VectorKeyError naming an id
         that no row has.
         """
         if allow is None and deny is None:

@@ -88,7 +88,7 @@ class TurboIndex:
 
         q: float32[nq, dim]; k: from 0 on; allow, deny: uint64 arrays of slots that may, or may not, be answered
         (repeated ones count once; None: all, none). m = min(k, allowed rows). The order is by exact keys, equal ones
-        by ascending slot. A score is the inner product, the cosine, or minus the squared distance. Raises
+        by ascending slot. A score estimates inner product, cosine, or minus the squared distance. Raises
         VectorKeyError naming a slot that no row has.
 
         >>> index = TurboIndex(4)
