@@ -13,6 +13,7 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 LOGIT_MAX = 13.8155  # of an opacity of 1 - 1e-6: what writers clamp to
+_OPAQUE = 0.9999989867210388  # the float32 opacity of that logit; it has many logits, and is given this one
 _UNIT_TOLERANCE = 2.0**-22  # a rounded unit quaternion has a square within 2^-23 of 1: dividing again changes nothing
 
 
@@ -33,6 +34,8 @@ def sigmoid(logits: NDArray[Any]) -> F32:
 def logit(opacities: NDArray[Any]) -> F32:
     """log(o / (1 - o)) in float64, clamped to ±13.8155, rounded to float32. opacities: 0..1, any shape.
 
+    Its sigmoid has the same logit again, bit for bit.
+
     >>> logit(np.float32([0.5, 1, 0])).tolist()
     [0.0, 13.815500259399414, -13.815500259399414]
     """
@@ -40,6 +43,7 @@ def logit(opacities: NDArray[Any]) -> F32:
     with np.errstate(divide="ignore"):
         odds = np.divide(o, np.subtract(1.0, o))
     values = elementary.log(odds, out=odds)
+    values[o >= _OPAQUE] = LOGIT_MAX
     return np.clip(values, -LOGIT_MAX, LOGIT_MAX, out=values).astype(np.float32)
 
 

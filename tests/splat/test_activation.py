@@ -26,18 +26,20 @@ def test_logit_is_the_nearest_float_or_its_neighbour_and_clamped(o: float) -> No
     with mpmath.workprec(200):
         true = float(mpmath.log(mpmath.mpf(o) / (1 - mpmath.mpf(o)))) if 0 < o < 1 else (2 * o - 1) * 99
     true = min(max(true, -LOGIT_MAX), LOGIT_MAX)
+    if o >= float(sigmoid(np.float32([LOGIT_MAX]))[0]):
+        true = LOGIT_MAX  # of the many logits of this float32, the one that comes back
     got = logit(np.float32([o]))[0]
     assert abs(float(got) - true) <= max(np.spacing(abs(np.float32(true))) * 0.5001, 1e-16)
 
 
-def test_logit_and_sigmoid_settle_after_one_round() -> None:
+def test_a_logit_comes_back_from_its_opacity() -> None:
     o = np.concatenate(
         [
             np.arange(0, 0x3F800001, 997, dtype=np.uint32).view(np.float32),
             np.linspace(0, 1, 1_000_001, dtype=np.float32),
         ]
     )
-    first = logit(sigmoid(logit(o)))
+    first = logit(o)
     assert (logit(sigmoid(first)) == first).all()
 
 

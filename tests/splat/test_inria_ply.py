@@ -116,14 +116,17 @@ def test_large_files_are_read_in_blocks_without_a_seam(make_ply, inria_columns, 
 
 
 @pytest.mark.parametrize("degree", range(4))
-def test_save_and_load_are_stable_from_the_second_file_on(make_scene, tmp_path: Path, degree: int) -> None:
-    scene = make_scene(500, degree, seed=degree)
+def test_a_scene_that_was_saved_and_loaded_is_saved_to_the_same_bytes(make_scene, tmp_path: Path, degree: int) -> None:
+    plain = make_scene(500, degree, seed=degree)
+    opacities = plain.opacities.copy()
+    opacities[:6] = (0, 1, 1e-45, 1 - 2.0**-24, 1 - 1e-6, 1e-6)  # .splat and SOG are full of ones
+    scene = Scene(plain.means, plain.log_scales, plain.quats, opacities, plain.sh)
     files = []
-    for i in range(4):
+    for i in range(3):
         scene.save(tmp_path / f"{i}.ply")
         files.append((tmp_path / f"{i}.ply").read_bytes())
         scene = Scene.load(tmp_path / f"{i}.ply")
-    assert files[1] == files[2] == files[3]
+    assert files[0] == files[1] == files[2]
 
 
 def test_quaternions_that_are_not_quite_of_unit_length_settle_too(make_scene, tmp_path: Path) -> None:
