@@ -26,7 +26,7 @@ _UNIT_TOLERANCE = 1e-3
 class Scene:
     """n Gaussian splats in axes RDF (x right, y down, z forward), any unit of length.
 
-    The arrays are float32 and C-contiguous; the scene holds read-only views of them and copies nothing that already is.
+    The arrays are float32; the scene holds read-only views of them, and copies what is not C-contiguous or not aligned.
     `antialiased`: the file asks for antialiased rendering. `color_space`: "srgb", what the colours are in.
     `source_axes`: the axes that the file was taken to be in. `warnings`: what a reader saw or repaired.
 
@@ -134,7 +134,7 @@ class Scene:
             raise SplatTypeError(f"Scene: {name} must be {wanted}, got {got} (hint: {name}.astype(numpy.float32))")
         if array.shape != shape:
             raise SplatValueError(f"Scene: {name} must be {wanted}, got {got}")
-        view = np.ascontiguousarray(array.view(np.ndarray)).view()
+        view = np.require(array.view(np.ndarray), requirements=("C", "ALIGNED")).view()
         view.flags.writeable = False
         object.__setattr__(self, name, view)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from splat import Scene, SplatTypeError, SplatValueError
+from splat import Camera, Scene, SplatTypeError, SplatValueError, render
 
 
 def arrays(n: int = 3, degree: int = 1, seed: int = 0) -> dict[str, np.ndarray]:
@@ -44,6 +44,20 @@ def test_strided_arrays_become_contiguous_ones() -> None:
     given["means"] = np.asfortranarray(given["means"])
     scene = Scene(**given)
     assert scene.means.flags.c_contiguous and (scene.means == given["means"]).all()
+
+
+def test_arrays_that_lie_between_two_floats_are_copied_and_drawn() -> None:
+    given = arrays()
+    straight = Scene(**given)
+    for name, array in given.items():
+        room = bytearray(array.nbytes + 1)
+        room[1:] = array.tobytes()
+        given[name] = np.frombuffer(room, np.float32, array.size, offset=1).reshape(array.shape)
+        assert not given[name].flags.aligned
+    scene = Scene(**given)
+    assert all(getattr(scene, name).flags.aligned for name in given)
+    camera = Camera.look_at((0, 0, -4), (0, 0, 0), width=20, height=12)
+    assert render(scene, camera).digest() == render(straight, camera).digest()
 
 
 BAD = [
