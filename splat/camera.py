@@ -97,7 +97,8 @@ class Camera:
         width, height = _side("width", width), _side("height", height)
         z = _unit(_minus(to, from_))
         if z is None:
-            raise SplatValueError(f"Camera.look_at: eye and target must be two points, got {from_} twice")
+            got = f"{from_} twice" if from_ == to else f"{from_} and {to}"
+            raise SplatValueError(f"Camera.look_at: eye and target must be two points a finite way apart, got {got}")
         x = _unit(_cross(_minus((0.0, 0.0, 0.0), upwards), z))
         if x is None:
             raise SplatValueError(f"Camera.look_at: up must not point along the view, got {upwards}")
@@ -131,7 +132,7 @@ class Camera:
         """A camera from JSON with exactly the keys width, height, fx, fy, cx, cy and world_to_camera (4 × 4, by rows).
 
         Raises SplatValueError for text that is no JSON, keys that are missing, unknown or twice, and what `Camera`
-        refuses.
+        refuses; SplatTypeError for what is no text.
 
         >>> Camera.from_json('{"width": 640}')
         Traceback (most recent call last):
@@ -232,6 +233,9 @@ def _parsed(text: str | bytes) -> dict[str, Any]:
             if names.count(name) > 1:
                 raise SplatValueError(f"camera JSON: expected each key once, found {name!r} twice")
         return dict(pairs)
+
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise SplatTypeError(f"camera JSON: expected str or bytes, got {type(text).__name__}")
 
     def refuse(word: str) -> Any:
         raise SplatValueError(f"camera JSON: expected finite numbers, found {word}")

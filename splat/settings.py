@@ -65,7 +65,12 @@ class RenderSettings:
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not hasattr(type(value), "__float__") or isinstance(value, complex):
         raise SplatTypeError(f"RenderSettings: {name} must be a number, got {value!r}")
-    number = float(value)  # type: ignore[arg-type]
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        number = math.inf
+    except (TypeError, ValueError):  # an array of several numbers, or of one
+        raise SplatTypeError(f"RenderSettings: {name} must be a number, got {value!r}") from None
     if not math.isfinite(number):
         raise SplatValueError(f"RenderSettings: {name} must be finite, got {number}")
     return number

@@ -121,7 +121,10 @@ def test_what_is_no_camera_is_refused_by_name(change: dict, kind: type, text: st
 
 
 LOOK = [
-    ({"target": (0, 0, -5)}, "Camera.look_at: eye and target must be two points, got (0.0, 0.0, -5.0) twice"),
+    ({"target": (0, 0, -5)},
+     "Camera.look_at: eye and target must be two points a finite way apart, got (0.0, 0.0, -5.0) twice"),
+    ({"eye": (-1e308, 0, 0), "target": (1e308, 0, 0)}, "Camera.look_at: eye and target must be two points a finite way "
+     "apart, got (-1e+308, 0.0, 0.0) and (1e+308, 0.0, 0.0)"),
     ({"up": (0, 0, 2)}, "Camera.look_at: up must not point along the view, got (0.0, 0.0, 2.0)"),
     ({"up": (0, 0, 0)}, "Camera.look_at: up must not point along the view, got (0.0, 0.0, 0.0)"),
     ({"fov_y_deg": 180}, "Camera: fov_y_deg must be above 0 and below 180, got 180.0"),
@@ -167,3 +170,9 @@ def test_json_that_is_no_camera_is_refused(text: str | bytes, found: str) -> Non
     with pytest.raises(SplatValueError) as caught:
         Camera.from_json(text)
     assert str(caught.value).startswith(f"camera JSON: {found}")
+
+
+def test_what_is_no_text_is_no_camera() -> None:
+    with pytest.raises(SplatTypeError) as caught:
+        Camera.from_json(None)  # type: ignore[arg-type]
+    assert str(caught.value) == "camera JSON: expected str or bytes, got NoneType"
