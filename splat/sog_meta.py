@@ -62,8 +62,18 @@ def read_meta(container: SogContainer) -> SogMeta:
     """Read and check meta.json. Raises SceneFileError, which names the key."""
     path = container.path
     data = container.read(META, META_BYTES_MAX)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            name = next(name for i, (name, _) in enumerate(pairs) if any(name == other for other, _ in pairs[:i]))
+            raise SceneFileError(path, None, META, "each key once", f"{name[:60]!r} twice")
+        return found
+
     try:
-        value = json.loads(data)
+        value = json.loads(data, object_pairs_hook=once)
+    except SceneFileError:
+        raise
     except (ValueError, RecursionError) as error:
         raise SceneFileError(path, None, META, "JSON", str(error)) from None
     top = _Table(value, path, META)

@@ -224,6 +224,14 @@ def test_a_meta_json_that_is_none_is_refused(folder, meta: bytes) -> None:
         Scene.load(folder({**scene_files(), "meta.json": meta}))
 
 
+def test_a_key_that_is_there_twice_is_refused(folder) -> None:
+    files = scene_files()
+    path = folder({**files, "meta.json": files["meta.json"][:-1] + b', "count": 39}'})
+    with pytest.raises(SceneFileError) as caught:
+        Scene.load(path)
+    assert str(caught.value) == f"{path}: meta.json: expected each key once, found 'count' twice"
+
+
 def test_a_folder_without_a_scene_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SceneFileError) as caught:
         Scene.load(tmp_path)
