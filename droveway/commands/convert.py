@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from droveway import exits
-from droveway.exits import writing
+from droveway.exits import UsageProblem, writing
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -27,6 +27,8 @@ def command(out: Output, source: Path, target: Path, axes: str | None, repair: b
     from droveway.whole_file import require_another, require_ending, require_place
 
     require_ending(target, ".ply")
+    if target.name.lower().endswith(".compressed.ply"):
+        raise UsageProblem(target, "expected an output that ends in .ply alone: compressed .ply is read, not written")
     require_place(target)
     require_another(target, source)
     scene = load_scene(out, source, axes=axes, repair=repair)

@@ -283,6 +283,10 @@ def test_outputs_are_refused_before_anything_is_read(ask: Ask, scene: Path, tmp_
         (("render", scene, "-o", tmp_path / "no" / "a.png"), f"expected the folder {tmp_path / 'no'} to exist"),
         (("convert", scene, scene), "expected another file than the input"),
         (("convert", scene, tmp_path / "b.spz"), "expected an output that ends in .ply, got '.spz'"),
+        (
+            ("convert", tmp_path / "no.ply", tmp_path / "b.Compressed.ply"),
+            "expected an output that ends in .ply alone: compressed .ply is read, not written",
+        ),
     ):
         told = ask(*command)
         assert told.code == 2 and f": {words}\n" in told.err
