@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from vector.errors import IndexFileError, UnsupportedIndex
 
 JVI, JVIM = b"JVI\0", b"JVIM"
+_READERS = {JVI: "TurboIndex.load", JVIM: "IdMapIndex.load"}
 VERSION = 1
 METRICS = ("ip", "cosine", "l2")
 DIM_MAX = 16384
@@ -134,6 +135,8 @@ class _Decoder:
 
     def header(self, magic: bytes) -> IndexHeader:
         v = self.values
+        if v["magic"] != magic and v["magic"] in _READERS:
+            self.refuse("magic", repr(magic), f"{v['magic']!r} (hint: {_READERS[v['magic']]})")
         self.require("magic", v["magic"] == magic, repr(magic))
         self.require("version", v["version"] == VERSION, str(VERSION))
         self.require("bits", v["bits"] in (1, 2, 4, 8), "1, 2, 4 or 8")

@@ -109,10 +109,10 @@ def test_a_tail_with_the_mark_and_the_present_root_is_a_save_cut_off(small, read
 
 
 def test_a_file_of_the_other_kind_is_refused(small, rows, refused, tmp_path, forge):
-    assert str(refused(small, JVI)).endswith(r"offset 0: magic must be b'JVI\x00', got b'JVIM'")
+    assert str(refused(small, JVI)).endswith(r"offset 0: magic must be b'JVI\x00', got b'JVIM' (hint: IdMapIndex.load)")
     rows(5, 70, JVI).save(tmp_path / "a.jvi")
     plain = (tmp_path / "a.jvi").read_bytes()
-    assert str(refused(plain)).endswith(r"offset 0: magic must be b'JVIM', got b'JVI\x00'")
+    assert str(refused(plain)).endswith(r"offset 0: magic must be b'JVIM', got b'JVI\x00' (hint: TurboIndex.load)")
     assert refused(forge(JVI + small[4:]), JVI).field == "section 5 (ids) length"
     assert refused(forge(JVIM + plain[4:])).field == "section 5 (ids) length"
     assert refused(b"\x93NUMPY" + bytes(300)).expected == "b'JVIM'"
