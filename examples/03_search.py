@@ -17,6 +17,7 @@ from vector.synthetic import mixture
 SIDE, INK = 480, np.array([[205, 214, 228], [31, 78, 121]])
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+folder.mkdir(parents=True, exist_ok=True)
 topics = Key(1).normal((50, 96))
 everything, _ = mixture(topics, 20_100, 1.2, seed=2)  # 20,000 rows, and 100 queries that are none of them
 rows, queries = everything[:20_000], everything[20_000:]

@@ -49,6 +49,7 @@ sizes[-(112**2) :, :2] = -2.6  # larger ones on the floor
 scene = Scene(means, sizes, quats, np.full(n, 0.95, np.float32), ((colours - 0.5) / np.float32(C0))[:, None])
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+folder.mkdir(parents=True, exist_ok=True)
 scene.save(folder / "spheres.ply")
 camera = Camera.look_at((0.6, -2.6, -5.2), (0.0, -0.7, 0.4), fov_y_deg=42, width=640, height=360)
 image = render(Scene.load(folder / "spheres.ply"), camera, RenderSettings(background=(0.90, 0.93, 0.97)))
