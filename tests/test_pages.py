@@ -40,7 +40,10 @@ def test_the_index_lists_every_page_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("word", ["coord/", "storage/", "tensor/", "droveway/", "tests/", "benchmarks/", "examples/"])
+@pytest.mark.parametrize(
+    "word",
+    ["tensor/", "vector/", "splat/", "storage/", "coord/", "droveway/", "tests/", "benchmarks/", "examples/"],
+)
 def test_files_that_pages_name_are_there(word: str) -> None:
     for page in ["README.md", "CONTRIBUTING.md", *PAGES]:
         for name in re.findall(rf"`({word}[\w./-]*\.(?:py|cpp|hpp|sh|toml|jsonl|map))`", (ROOT / page).read_text()):
