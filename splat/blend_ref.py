@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from splat.bytes_ref import to_bytes
 from tensor.elementary_ref import MAGIC32
 from tensor.fma_ref import fma_f32
 
@@ -51,6 +50,17 @@ def exp2(power: F32) -> F32:
     for c in EXP2[-2::-1]:
         h = fma_f32(h, rest, c)
     return (h.view(np.uint32) + (rounded.view(np.uint32) << np.uint32(23))).view(np.float32)
+
+
+def to_bytes(x: F32) -> NDArray[np.uint8]:
+    """floor(255·clamp(x, 0, 1) + 0.5), product and sum rounded once; NaN becomes 0.
+
+    >>> to_bytes(np.array([-1.0, 0.0, 0.5, 1.0, np.nan], np.float32))
+    array([  0,   0, 128, 255,   0], dtype=uint8)
+    """
+    low = np.where(x > 0, x, np.float32(0))
+    clamped = np.where(low < 1, low, np.float32(1))
+    return fma_f32(np.float32(255), clamped, np.float32(0.5)).astype(np.uint8)
 
 
 def blend(records: F32, rules: Rules, width: int, height: int, tile_log2: int) -> Pixels:

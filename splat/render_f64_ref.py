@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from splat.harmonics import basis
 from splat.settings import RenderSettings
 
 if TYPE_CHECKING:
@@ -45,29 +46,6 @@ def _rotations(quats: F64) -> F64:
         (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
     )
     return np.moveaxis(np.array(rows), 2, 0)
-
-
-def harmonics(directions: F64, count: int) -> F64:  # [n, 3] → [n, count]
-    """Real spherical harmonics in the order and with the signs of 3DGS files."""
-    x, y, z = directions.T
-    xx, yy, zz = x * x, y * y, z * z
-    basis = [
-        np.full_like(x, 0.28209479177387814),
-        *(0.4886025119029199 * np.array([-y, z, -x])),
-        1.0925484305920792 * x * y,
-        -1.0925484305920792 * y * z,
-        0.31539156525252005 * (2 * zz - xx - yy),
-        -1.0925484305920792 * x * z,
-        0.5462742152960396 * (xx - yy),
-        -0.5900435899266435 * y * (3 * xx - yy),
-        2.890611442640554 * x * y * z,
-        -0.4570457994644658 * y * (4 * zz - xx - yy),
-        0.3731763325901154 * z * (2 * zz - 3 * xx - 3 * yy),
-        -0.4570457994644658 * x * (4 * zz - xx - yy),
-        1.445305721320277 * z * (xx - yy),
-        -0.5900435899266435 * x * (xx - 3 * yy),
-    ]
-    return np.stack(basis[:count], axis=1)
 
 
 def _project(scene: Scene, camera: Camera, settings: RenderSettings) -> dict[str, F64]:
@@ -111,8 +89,7 @@ def _project(scene: Scene, camera: Camera, settings: RenderSettings) -> dict[str
 
     towards = means[order] - np.array(camera.position)
     towards /= np.linalg.norm(towards, axis=1, keepdims=True)
-    count = scene.sh.shape[1]
-    colour = np.einsum("nk,nkc->nc", harmonics(towards, count), scene.sh[order].astype(np.float64)) + 0.5
+    colour = np.einsum("nk,nkc->nc", basis(towards, scene.degree), scene.sh[order].astype(np.float64)) + 0.5
     mean = np.stack([camera.fx * slope_x + camera.cx, camera.fy * slope_y + camera.cy], axis=1)
     return {"mean": mean, "cov": cov, "det": det, "opacity": opacity, "colour": np.maximum(colour, 0), "depth": depth}
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from splat import blend_ref, bytes_ref, projection_ref, tiles_ref
+from splat import blend_ref, projection_ref, tiles_ref
 from splat.projection_ref import Tally, View
 from tensor.selftest_ref import awkward, fnv1a, splitmix64
 
@@ -20,22 +19,13 @@ _FAINTEST = np.float32(-7.9943533)
 def digests() -> dict[str, str]:
     """The digest (16 hex digits) of every kernel of splat, by name.
 
-    >>> "splat.to_bytes" in digests()
+    >>> "splat.blend" in digests()
     True
     """
     parts: dict[str, list[Any]] = {name: [] for name in ("project", "bin", "blend", "blend_state")}
     for round_ in range(len(_COEFFICIENTS)):
         _picture(round_, parts)
-    hashes = {f"splat.{name}": fnv1a(iter(values)) for name, values in parts.items()}
-    return {"splat.to_bytes": fnv1a(_bytes()), **hashes}
-
-
-def _bytes() -> Iterator[NDArray[np.uint8]]:
-    for n in (0, 1, 15, 16, 17, 1000, 70001):
-        seed = 0x6279746573 + n
-        word = splitmix64(seed, n)
-        plain = (word >> np.uint64(40)).astype(np.float32) * np.float32(1 / 16777216)
-        yield bytes_ref.to_bytes(np.where((word & np.uint64(3)) == 0, awkward(seed, n, np.dtype(np.float32)), plain))
+    return {f"splat.{name}": fnv1a(iter(values)) for name, values in parts.items()}
 
 
 def _scene(round_: int, count: int) -> list[NDArray[np.float32]]:

@@ -130,7 +130,7 @@ bool blend_block(const Picture& picture, const Rules& rules, const uint32_t* ite
   return open;
 }
 
-DW_INLINE U32x16 to_byte(F x) {  // as to_bytes
+DW_INLINE U32x16 to_byte(F x) {  // floor(255·clamp(x, 0, 1) + 0.5)
   const F low = select(gt(x, F::zero()), x, F::zero());
   return to_i32(fma(F::set1(255.0f), select(lt(low, F::set1(1.0f)), low, F::set1(1.0f)), F::set1(0.5f)));
 }

@@ -11,7 +11,6 @@ using droveway::Splats;
 using droveway::Tally;
 using droveway::View;
 
-void to_bytes(const float* x, size_t n, uint8_t* out);
 Tally project(const Splats& splats, const View& view, float* records, uint32_t* box, uint32_t* slot, float* z,
               Tally* tallies);
 bool bin(const Binning& binning, uint32_t* table, uint32_t* start, uint32_t* items, uint64_t pairs);

@@ -31,13 +31,6 @@ void require(bool condition, const char* sentence) {
   if (!condition) throw nb::value_error(sentence);
 }
 
-void to_bytes(In<float> x, Out<uint8_t> out) {
-  const SplatTable& t = kernels();
-  require_aligned(x, "x");
-  require(x.size() == out.size(), "to_bytes: x and out must have the same length");
-  call_kernel([&] { t.to_bytes(x.data(), x.size(), out.data()); });
-}
-
 template <class T> using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using Out2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T> using In3 = nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
@@ -156,7 +149,6 @@ void blend(In2<float> records, In<uint32_t> start, In<uint32_t> items, uint32_t 
 NB_MODULE(_kernels, m) {
   area.bind(m);
   m.def("compiler", [] { return DW_COMPILER; }, "The compiler that built the kernels.");
-  m.def("to_bytes", to_bytes, "x"_a.noconvert(), "out"_a.noconvert(), "out = floor(255·clamp(x, 0, 1) + 0.5), NaN 0.");
   m.def("project", project, "means"_a.noconvert(), "log_scales"_a.noconvert(), "quats"_a.noconvert(),
         "opacities"_a.noconvert(), "sh"_a.noconvert(), "view"_a.noconvert(), "width"_a, "height"_a, "antialias"_a,
         "tile_log2"_a, "records"_a.noconvert(), "box"_a.noconvert(), "slot"_a.noconvert(), "z"_a.noconvert(),

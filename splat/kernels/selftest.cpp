@@ -16,22 +16,6 @@ struct Digest {
   }
 };
 
-void to_bytes(const SplatTable& table, SelfTestEmit emit, void* context) {
-  Digest digest;
-  for (size_t n : {0u, 1u, 15u, 16u, 17u, 1000u, 70001u}) {
-    SplitMix64 source{0x6279746573ull + n};
-    std::vector<float> x(n);
-    for (float& value : x) {
-      const uint64_t word = source.next();
-      value = (word & 3) == 0 ? awkward_f32(word) : float(word >> 40) * (1.0f / 16777216.0f);
-    }
-    std::vector<uint8_t> out(n);
-    table.to_bytes(x.data(), n, out.data());
-    digest.add(out);
-  }
-  emit(context, "splat.to_bytes", digest.hash);
-}
-
 // A scene whose numbers come from one word each, some of them replaced by numbers that no scene should hold. All of this
 // is exact, so that the host's rounding has no part in it.
 struct Scene {
@@ -130,7 +114,6 @@ void pictures(const SplatTable& table, SelfTestEmit emit, void* context) {
 }  // namespace
 
 void splat_self_test(const SplatTable& table, SelfTestEmit emit, void* context) {
-  to_bytes(table, emit, context);
   pictures(table, emit, context);
 }
 

@@ -5,7 +5,6 @@
 namespace DW_ISA {
 extern const droveway::SplatTable splat_table;
 const droveway::SplatTable splat_table = {
-    .to_bytes = to_bytes,
     .project = project,
     .bin = bin,
     .blend = blend,

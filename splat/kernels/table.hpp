@@ -58,8 +58,6 @@ struct Picture {
 };
 
 struct SplatTable {
-  // out[i] = floor(255·clamp(x[i], 0, 1) + 0.5); NaN becomes 0
-  void (*to_bytes)(const float* x, size_t n, uint8_t* out);
   // records [n, 16] with gaps; slot [n], z [n] and box [n, 2] begin with the places, depths and boxes of the visible
   // ones; tallies: one a block of kProjectBlock splats
   Tally (*project)(const Splats& splats, const View& view, float* records, uint32_t* box, uint32_t* slot, float* z,
