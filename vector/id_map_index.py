@@ -128,10 +128,13 @@ class IdMapIndex:
             with core.access.brief():
                 core.store.grow(total)
                 self._table.reserve(total)
-                core.store.take(encoded, np.flatnonzero(old), found[old].astype(np.int64))
-                core.store.take(encoded, new, np.arange(core.rows, total))
-                self._table.insert(total)
-                core.store.rows = total
+                replaced = found[old].astype(np.int64)
+                core.store.make_writable(replaced)
+                with core.access.changing():
+                    core.store.take(encoded, np.flatnonzero(old), replaced)
+                    core.store.take(encoded, new, np.arange(core.rows, total))
+                    self._table.insert(total)
+                    core.store.rows = total
 
     def search(self, q: object, k: int, allow: object = None, deny: object = None) -> tuple[F32, U64]:
         """The k best rows of each query: scores float32[nq, m] and ids uint64[nq, m], best first.
@@ -172,10 +175,12 @@ class IdMapIndex:
             movers = np.setdiff1d(np.arange(left, core.rows), holes, assume_unique=True)
             holes = holes[holes < left]
             moved = core.store.ids_at(movers)
-            self._table.erase(names)
-            self._table.relocate(moved, holes.astype(np.uint32))
-            core.store.take(core.store, movers, holes)
-            core.store.shrink(left)
+            core.store.make_writable(holes)
+            with core.access.changing():
+                self._table.erase(names)
+                self._table.relocate(moved, holes.astype(np.uint32))
+                core.store.take(core.store, movers, holes)
+                core.store.shrink(left)
 
     def reconstruct(self, id: int) -> F32:
         """float32[dim]: the vector that a row is scored as. Raises VectorKeyError if no row has the id."""
@@ -242,8 +247,9 @@ class IdMapIndex:
         with core.access.brief():
             self._table.reserve(total)
             core.store.set_ids(core.rows, names)
-            self._table.insert(total)
-            core.store.rows = total
+            with core.access.changing():
+                self._table.insert(total)
+                core.store.rows = total
 
     def _found(self, ids: U64, what: str) -> I64:
         slots = self._table.find(ids)

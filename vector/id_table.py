@@ -32,8 +32,9 @@ class IdTable:
     def reserve(self, rows: int) -> None:
         """Makes room for that many rows. Raises MemoryError (BudgetExceeded) with the table as it was."""
         if rows > FILL_MAX * len(self._slots):
-            self._slots = self._empty(rows)
-            self._insert(self._store.rows, 0)
+            slots = self._empty(rows)
+            _kernels.id_table_insert(slots, *self._arguments(self._store.rows)[1:], 0)
+            self._slots = slots
 
     def insert(self, rows: int) -> None:
         """Enters the slots store.rows … rows − 1, whose ids are written and new."""

@@ -107,18 +107,22 @@ class RowStore:
         """Ends a snapshot."""
         self.snapshots -= 1
 
-    def move(self, sources: I64, targets: I64) -> None:
-        """Copies rows from slots to other slots of this store, no slot in both."""
-        self.take(self, sources, targets)
+    def make_writable(self, slots: I64) -> None:
+        """Copies the segments of slots that a living snapshot sees. Raises MemoryError (BudgetExceeded)."""
+        if not self.snapshots:
+            return
+        for number in np.unique(slots >> self.shift).tolist():
+            segment = self.segments[number]
+            if int(slots[slots >> self.shift == number].min()) - segment.first < segment.seen:
+                self.segments[number] = self._copy(segment, segment.capacity)
 
     def take(self, other: RowStore, sources: I64, targets: I64) -> None:
-        """Copies rows of a store into slots of this one."""
+        """Copies rows of a store into slots of this one, which `make_writable` or `grow` made ready."""
         for start in range(0, len(sources), MOVED_ROWS):
             piece = sources[start : start + MOVED_ROWS], targets[start : start + MOVED_ROWS]
             for source, target in sorted({*zip(piece[0] >> other.shift, piece[1] >> self.shift, strict=True)}):
                 chosen = (piece[0] >> other.shift == source) & (piece[1] >> self.shift == target)
-                a = other.segments[source]
-                b = self._writable(int(target), int((piece[1][chosen] - self.segments[target].first).min()))
+                a, b = other.segments[source], self.segments[target]
                 i, j = piece[0][chosen] - a.first, piece[1][chosen] - b.first
                 b.codes[j // BLOCK_ROWS, :, :, j % BLOCK_ROWS] = a.codes[i // BLOCK_ROWS, :, :, i % BLOCK_ROWS]
                 b.scales[j], b.scales_high[j] = a.scales[i], a.scales_high[i]
@@ -205,13 +209,6 @@ class RowStore:
             part = getattr(old, name)
             getattr(new, name)[: len(part)] = part
         return new
-
-    def _writable(self, number: int, first_place: int) -> Segment:
-        """The segment, copied if a living snapshot sees its places from `first_place` on."""
-        segment = self.segments[number]
-        if self.snapshots and first_place < segment.seen:
-            segment = self.segments[number] = self._copy(segment, segment.capacity)
-        return segment
 
     def _capacity(self, rows: int) -> int:
         """Places to make for so many rows of a segment."""

@@ -113,9 +113,12 @@ class TurboIndex:
         core = self._core
         with core.access.writing(), core.access.brief():
             place, last = self._slot(slot, "remove"), core.store.rows - 1
-            if place != last:
-                core.store.take(core.store, np.array([last]), np.array([place]))
-            core.store.shrink(last)
+            target = np.array([place])
+            core.store.make_writable(target)
+            with core.access.changing():
+                if place != last:
+                    core.store.take(core.store, np.array([last]), target)
+                core.store.shrink(last)
 
     def reconstruct(self, slot: int) -> F32:
         """float32[dim]: the vector that a row is scored as. Raises VectorKeyError if no row has the slot.
