@@ -47,7 +47,6 @@ class IdMapIndex:
     def _adopt(self, core: IndexCore) -> None:
         self._core = core
         self._table = id_table(core.store)
-        self._table.reserve(core.rows)
 
     @property
     def dim(self) -> int:

@@ -27,18 +27,16 @@ class IdTable:
 
     def __init__(self, store: RowStore) -> None:
         self._store = store
-        self._slots: U32 = self._empty(0)
+        self._slots: U32 = self._filled(store.rows)
 
     def reserve(self, rows: int) -> None:
         """Makes room for that many rows. Raises MemoryError (BudgetExceeded) with the table as it was."""
         if rows > FILL_MAX * len(self._slots):
-            slots = self._empty(rows)
-            _kernels.id_table_insert(slots, *self._arguments(self._store.rows)[1:], 0)
-            self._slots = slots
+            self._slots = self._filled(rows)
 
     def insert(self, rows: int) -> None:
         """Enters the slots store.rows … rows − 1, whose ids are written and new."""
-        inserted = self._insert(rows, self._store.rows)
+        inserted = _kernels.id_table_insert(*self._arguments(rows), self._store.rows)
         assert inserted == rows - self._store.rows
 
     def find(self, ids: U64) -> U32:
@@ -55,15 +53,15 @@ class IdTable:
         """Gives ids other slots; the rows are still where they were."""
         _kernels.id_table_relocate(*self._arguments(self._store.rows), ids, slots)
 
-    def _insert(self, rows: int, first: int) -> int:
-        inserted: int = _kernels.id_table_insert(*self._arguments(rows), first)
-        return inserted
-
     def _arguments(self, rows: int) -> tuple[U32, list[U64], int, int]:
-        chunks = [segment.ids for segment in self._store.segments if segment.first < rows]
-        return self._slots, chunks, self._store.shift, rows
+        return self._slots, *self._ids(rows)
 
-    def _empty(self, rows: int) -> U32:
+    def _ids(self, rows: int) -> tuple[list[U64], int, int]:
+        chunks = [segment.ids for segment in self._store.segments if segment.first < rows]
+        return chunks, self._store.shift, rows
+
+    def _filled(self, rows: int) -> U32:
+        """A table with room for that many rows that holds those of the store."""
         places = int(rows / FILL_NEW) + 64
         slots: U32
         if places < PAGED_PLACES:
@@ -71,9 +69,11 @@ class IdTable:
         else:
             slots = memory.allocate_pages(4 * places, f"index id table uint32[{places}]").view(np.uint32)
         slots.fill(NOWHERE)
+        inserted = _kernels.id_table_insert(slots, *self._ids(self._store.rows), 0)
+        assert inserted == self._store.rows
         return slots
 
 
 def id_table(store: RowStore) -> IdTable | DictTable:
-    """An empty table for an empty store."""
+    """The table of the rows that a store has now."""
     return DictTable(store) if REFERENCE else IdTable(store)

@@ -19,11 +19,10 @@ class DictTable:
     def __init__(self, store: RowStore) -> None:
         self._store = store
         self._slots: dict[int, int] = {}
+        self._enter(0, store.rows)
 
     def reserve(self, rows: int) -> None:
-        """A dict grows by itself; rows that are there already (a file's) are entered."""
-        if len(self._slots) < self._store.rows:
-            self._enter(0, self._store.rows)
+        """A dict grows by itself."""
 
     def insert(self, rows: int) -> None:
         self._enter(self._store.rows, rows)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vector import IdMapIndex, _kernels
+from vector import IdMapIndex, VectorValueError, _kernels
 from vector.id_table import NOWHERE, IdTable
 from vector.id_table_ref import DictTable
 from vector.row_store import RowStore
@@ -18,7 +21,7 @@ KERNELS = pytest.mark.skipif(_kernels.isa() == "ref", reason="DROVEWAY_ISA=ref h
 
 @settings(max_examples=60, deadline=None)
 @given(
-    steps=st.lists(st.tuples(st.sampled_from("aaaru"), st.integers(0, 40)), max_size=60),
+    steps=st.lists(st.tuples(st.sampled_from("aaarul"), st.integers(0, 40)), max_size=60),
     spread=st.sampled_from([1, 2**58]),
 )
 def test_an_index_holds_the_ids_that_a_dict_would(steps: list[tuple[str, int]], spread: int):
@@ -34,11 +37,30 @@ def test_an_index_holds_the_ids_that_a_dict_would(steps: list[tuple[str, int]], 
         elif step == "r" and id in model:
             index.remove(id)
             del model[id]
+        elif step == "l":
+            index = pickle.loads(pickle.dumps(index))
     assert sorted(index.ids().tolist()) == sorted(model)
     for number in range(41):
         assert (number * spread in index) == (number * spread in model)
     for id, number in model.items():
         assert np.sign(index.reconstruct(id)[0]) in {np.sign(number + 1), np.sign(number), 1.0}
+
+
+@pytest.mark.parametrize("rows", [1, 32, 51, 52, 64, 1000])
+def test_a_loaded_index_knows_its_ids_however_few_they_are(rows: int, tmp_path: Path):
+    ids = np.arange(rows, dtype=np.uint64) * np.uint64(2**50)
+    index = IdMapIndex(1)
+    index.add(np.ones((rows, 1), np.float32), ids)
+    index.save(tmp_path / "a.jvim")
+    for again in (IdMapIndex.load(tmp_path / "a.jvim"), pickle.loads(pickle.dumps(index))):
+        assert all(int(id) in again for id in ids)
+        assert len(again.search(ONE, 3, allow=ids[-1:])[1][0]) == 1
+        with pytest.raises(VectorValueError, match="is in the index already"):
+            again.add(ONE, ids[-1:])
+        again.upsert(ONE - 1, ids[:1])
+        again.add(ONE, np.array([7], np.uint64))
+        again.remove(ids)
+        assert again.ids().tolist() == [7]
 
 
 @KERNELS
