@@ -28,6 +28,7 @@ I64 = NDArray[np.int64]
 
 REFERENCE = _kernels.isa() == "ref"
 WORKSPACE_BYTES = 1 << 23  # of one scan, about: more queries take several
+SHARDS_BYTES = 1 << 26  # of one scan for all its threads: a large k takes fewer shards
 QUERIES_MAX = 4096
 _NO_FACTOR, _NO_BITS = np.zeros(0), np.zeros(0, np.uint32)
 
@@ -93,6 +94,8 @@ def _scan(
     bits = _NO_BITS if allowed is None else allowed
     nq, k = keys.shape
     shards = _kernels.scan_shards(nq, snapshot.rows)
+    while shards > 1 and _kernels.scan_workspace(nq, k, padded, shards) > SHARDS_BYTES:
+        shards = (shards + 1) // 2
     arguments = (snapshot.segments, padded, queries.values, factor, shards, bits, keys, ids)
     if not memory.bounded():
         _kernels.scan(*arguments)

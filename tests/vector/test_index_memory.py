@@ -41,3 +41,18 @@ def test_a_row_takes_half_a_byte_a_coordinate_and_at_most_24_more(python, dim: i
     assert now <= limit
     assert peak <= limit + 8  # an id table's successor stands beside it for a moment
     assert for_the_cid <= 4 << 20  # a file is hashed in pieces
+
+
+def test_many_threads_and_a_large_k_take_no_workspace_of_their_product(python):
+    """Each thread keeps the best k of its shard for each query; sixteen threads at k = 30,000 would take 117 MB."""
+    code = (
+        "import numpy as np, tensor; from vector import TurboIndex; index = TurboIndex(1); "
+        "index.add(np.arange(140_000, dtype=np.float32)[:, None]); q = np.ones((4, 1), np.float32)\n"
+        "with tensor.budget(max_bytes=70 << 20) as used: print(index.search(q, 30_000)[1].sum(), used.peak_bytes >> 20)"
+    )
+    answers = []
+    for threads in ("1", "16"):
+        done = python(code, DROVEWAY_THREADS=threads)
+        assert done.returncode == 0, done.stderr
+        answers.append(done.stdout.split()[0])
+    assert answers[0] == answers[1]

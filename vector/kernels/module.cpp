@@ -91,13 +91,17 @@ void exact_search(Strided<float> x, In2<float> q, uint32_t metric, In<double> x_
 }
 
 size_t exact_workspace(size_t n, size_t nq, size_t d, size_t k) { return kernels().exact_workspace(n, nq, d, k); }
-// Working memory of a kernel, aligned to its registers.
+
+// Working memory of a kernel, aligned to its registers. Not by aligned_alloc: glibc's looks for more room than it keeps,
+// so what was freed rarely fits the same request again, and the heap grew by a MiB at one add after the other.
 struct Working {
+  void* start;
   void* p;
-  explicit Working(size_t bytes) : p(std::aligned_alloc(64, (bytes + 64) & ~size_t(63))) {
-    if (p == nullptr) throw std::bad_alloc();
+  explicit Working(size_t bytes) : start(std::malloc(bytes + 64)) {
+    if (start == nullptr) throw std::bad_alloc();
+    p = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(start) + 63) & ~uintptr_t(63));
   }
-  ~Working() { std::free(p); }
+  ~Working() { std::free(start); }
   Working(const Working&) = delete;
   Working& operator=(const Working&) = delete;
 };
