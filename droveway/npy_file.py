@@ -147,7 +147,8 @@ class NpyFile:
         except (OSError, InputProblem):
             raise
         except Exception as error:  # numpy's parser lets errors of the tokenizer through
-            raise InputProblem(self.path, f"{wanted}, got a damaged header: {str(error)[:120]}") from error
+            reason = str(error).partition(" on line ")[0].partition(" at 0x")[0][:120]
+            raise InputProblem(self.path, f"{wanted}, got a damaged header: {reason}") from error
         self._data_start = self._stream.tell()
         return shape, fortran, dtype
 

@@ -49,11 +49,12 @@ def require_ending(path: Path, *endings: str) -> None:
         raise UsageProblem(path, f"expected an output that ends in {wanted}, got '{path.suffix}'")
 
 
-def require_another(path: Path, source: Path) -> None:
-    """Refuse to write over the input: exit 2."""
-    with contextlib.suppress(OSError):
-        if path.samefile(source):
-            raise UsageProblem(path, "expected another file than the input", "choose another output")
+def require_another(path: Path, *sources: Path | None) -> None:
+    """Refuse to write over an input: exit 2."""
+    for source in sources:
+        with contextlib.suppress(OSError):
+            if source is not None and path.samefile(source):
+                raise UsageProblem(path, "expected another file than the input", "choose another output")
 
 
 def _sync(path: Path) -> None:

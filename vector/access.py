@@ -37,7 +37,7 @@ class Access:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
-        """Several steps that belong together, inside `brief`. If something breaks in, the index is refused from then on."""
+        """Several steps that belong together, inside `brief`; if one fails, the index is refused from then on."""
         with _interrupted_later():
             try:
                 yield

@@ -12,6 +12,7 @@ from tensor import arrays
 from tensor.errors import TensorError
 from vector.codebook import DIM_MAX
 from vector.errors import VectorTypeError, VectorValueError
+from vector.index_header import METRICS
 
 F32 = NDArray[np.float32]
 U64 = NDArray[np.uint64]
@@ -23,16 +24,20 @@ CHUNK_VALUES = 65536  # checked at a time
 
 def integer(value: object, function: str, name: str, low: int, high: int, high_name: str = "") -> int:
     """An int from low to high (Python or numpy, no bool); VectorTypeError or VectorValueError otherwise."""
-    if isinstance(value, (bool, np.bool_)):
-        raise VectorTypeError(f"{function}: {name} must be an int, got bool")
-    try:
-        number = as_index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise VectorTypeError(f"{function}: {name} must be an int, got {type(value).__name__}") from None
+    number = _int(value, function, name)
     if not low <= number <= high:
         limits = f"from {low} to {high_name or high}"
         raise VectorValueError(f"{function}: {name} must be {limits}, got {number}")
     return number
+
+
+def _int(value: object, function: str, name: str) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise VectorTypeError(f"{function}: {name} must be an int, got bool")
+    try:
+        return as_index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise VectorTypeError(f"{function}: {name} must be an int, got {type(value).__name__}") from None
 
 
 def dim(value: object, function: str) -> int:
@@ -47,34 +52,46 @@ def seed(value: object, function: str) -> int:
 
 def neighbours(value: object, function: str) -> int:
     """A number of neighbours: any int from 0 on."""
-    number = integer(value, function, "k", -(2**200), 2**200)
+    number = _int(value, function, "k")
     if number < 0:
         raise VectorValueError(f"{function}: k must not be negative, got {number}")
     return number
 
 
+def metric(value: object, function: str) -> str:
+    """A metric: "ip", "cosine" or "l2"."""
+    if not isinstance(value, str) or value not in METRICS:
+        raise VectorValueError(f"{function}: metric must be 'ip', 'cosine' or 'l2', got {value!r}")
+    return str(value)
+
+
+def array(x: object, function: str, name: str, kind: str = "numpy.float32") -> NDArray[Any]:
+    """Any array, buffer or DLPack object as numpy sees it; VectorTypeError, whose hint names the element type."""
+    try:
+        return arrays.as_array(x, function, name)
+    except TensorError as error:
+        raise VectorTypeError(str(error).replace("numpy.float32", kind)) from None
+
+
 def matrix(x: object, width: int | None, function: str, name: str) -> F32:
     """A C-contiguous, finite float32[n, d] with |x| < 1e16; a copy only of a strided or misaligned one."""
-    try:
-        array = arrays.as_array(x, function, name)
-    except TensorError as error:
-        raise VectorTypeError(str(error)) from None
-    good = array.ndim == 2 and array.dtype == np.float32 and array.dtype.isnative
-    if not good or array.shape[1] != (width or array.shape[1]) or not 1 <= array.shape[1] <= DIM_MAX:
-        raise VectorValueError(_matrix_error(array, width, function, name))
-    rows: F32 = arrays.contiguous(arrays.readable(array), function)
+    given = array(x, function, name)
+    good = given.ndim == 2 and given.dtype == np.float32 and given.dtype.isnative
+    if not good or given.shape[1] != (width or given.shape[1]) or not 1 <= given.shape[1] <= DIM_MAX:
+        raise VectorValueError(_matrix_error(given, width, function, name))
+    rows: F32 = arrays.contiguous(arrays.readable(given), function)
     _finite(rows, function, name)
     return rows
 
 
-def _matrix_error(array: NDArray[Any], width: int | None, function: str, name: str) -> str:
-    text = f"{function}: {name} must be float32[n, {width or 'd'}], got {arrays.describe(array)}"
-    if array.ndim == 1 and array.dtype == np.float32 and width in (None, len(array)):
+def _matrix_error(given: NDArray[Any], width: int | None, function: str, name: str) -> str:
+    text = f"{function}: {name} must be float32[n, {width or 'd'}], got {arrays.describe(given)}"
+    if given.ndim == 1 and given.dtype == np.float32 and width in (None, len(given)):
         return f"{text} (hint: {name}[None, :])"
-    if array.ndim != 2 or (width is not None and array.shape[1] != width):
+    if given.ndim != 2 or (width is not None and given.shape[1] != width):
         return text
-    if array.dtype != np.float32 or not array.dtype.isnative:
-        return f"{text} (hint: {name}.astype(numpy.float32))"
+    if given.dtype != np.float32 or not given.dtype.isnative:
+        return f"{text} (hint: {name}.astype(numpy.float32))" if given.dtype.kind in "fiubO" else text
     return f"{text}, and d must be from 1 to {DIM_MAX}"
 
 
@@ -94,16 +111,13 @@ def _finite(rows: F32, function: str, name: str) -> None:
 
 def ids(value: object, function: str, name: str, count: int | None = None) -> U64:
     """A contiguous uint64[n] of ids, n = count where one is given; duplicates are the caller's affair."""
-    try:
-        array = arrays.as_array(value, function, name)
-    except TensorError as error:
-        raise VectorTypeError(str(error).replace("numpy.float32", "numpy.uint64")) from None
-    got = f"{function}: {name} must be uint64[{'n' if count is None else count}], got {arrays.describe(array)}"
-    if array.dtype.kind == "i" and array.size and int(array.min()) < 0:
-        raise VectorValueError(f"{function}: {name} must not be negative, got {int(array.min())}")
-    if array.dtype != np.uint64 or not array.dtype.isnative:
-        raise VectorValueError(f"{got} (hint: {name}.astype(numpy.uint64))")
-    if array.ndim != 1 or (count is not None and len(array) != count):
+    given = array(value, function, name, "numpy.uint64")
+    got = f"{function}: {name} must be uint64[{'n' if count is None else count}], got {arrays.describe(given)}"
+    if given.dtype.kind == "i" and given.size and int(given.min()) < 0:
+        raise VectorValueError(f"{function}: {name} must not be negative, got {int(given.min())}")
+    if given.dtype != np.uint64 or not given.dtype.isnative:
+        raise VectorValueError(f"{got} (hint: {name}.astype(numpy.uint64))" if given.dtype.kind in "iu" else got)
+    if given.ndim != 1 or (count is not None and len(given) != count):
         raise VectorValueError(got)
-    out: U64 = arrays.contiguous(arrays.readable(array), function)
+    out: U64 = arrays.contiguous(arrays.readable(given), function)
     return out

@@ -84,6 +84,6 @@ def boundaries(padded: int) -> F32:
 
 def check_bits(bits: object, function: str) -> int:
     """The number of bits if codes of that size are built, else VectorValueError saying which are."""
-    if isinstance(bits, bool) or not isinstance(bits, int) or bits not in BITS:
+    if isinstance(bits, (bool, np.bool_)) or not isinstance(bits, (int, np.integer)) or bits not in BITS:
         raise VectorValueError(f"{function}: bits must be 4, the code size that this version has, got {bits!r}")
-    return bits
+    return int(bits)

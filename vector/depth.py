@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import arrays, memory
-from vector import _kernels, depth_ref
+from vector import _kernels, checks, depth_ref
 from vector.errors import VectorTypeError, VectorValueError
 
 LENGTH_MAX = 2**32 - 1
@@ -22,7 +22,7 @@ def depth_order(z: object) -> NDArray[np.uint32]:
     >>> depth_order(np.array([2.0, -1.0, 2.0, 0.5], np.float32))
     array([1, 3, 0, 2], dtype=uint32)
     """
-    keys = arrays.as_array(z, "depth_order", "z")
+    keys = checks.array(z, "depth_order", "z")
     if keys.dtype != np.float32 or not keys.dtype.isnative:
         raise VectorTypeError(
             f"depth_order: z must be float32[n], got {arrays.describe(keys)} (hint: z.astype(numpy.float32))"

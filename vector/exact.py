@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from tensor import arrays, memory
 from tensor.float_mode import plain_mode
-from vector import _kernels, exact_ref, metrics
-from vector.errors import VectorTypeError, VectorValueError
+from vector import _kernels, checks, exact_ref, metrics
+from vector.errors import VectorValueError
 from vector.index_header import DIM_MAX, METRICS
 
 MAGNITUDE_MAX = 1e16  # coordinates are below this
@@ -42,15 +42,10 @@ def exact_search(x: object, q: object, k: int, metric: str = "ip") -> tuple[F32,
         )
     if not 1 <= rows.shape[1] <= DIM_MAX:
         raise VectorValueError(f"exact_search: d must be 1 to {DIM_MAX}, got {rows.shape[1]}")
-    if metric not in METRICS:
-        raise VectorValueError(f"exact_search: metric must be 'ip', 'cosine' or 'l2', got {metric!r}")
-    if isinstance(k, bool) or not hasattr(k, "__index__"):
-        raise VectorTypeError(f"exact_search: k must be an int, got {type(k).__name__}")
-    if k < 0:
-        raise VectorValueError(f"exact_search: k must not be negative, got {k}")
+    code, count = METRICS.index(checks.metric(metric, "exact_search")), checks.neighbours(k, "exact_search")
     for name, array in (("x", rows), ("q", queries)):
         require_finite(array, "exact_search", name)
-    return _search(rows, arrays.contiguous(queries, "exact_search"), min(int(k), len(rows)), METRICS.index(metric))
+    return _search(rows, arrays.contiguous(queries, "exact_search"), min(count, len(rows)), code)
 
 
 def require_finite(x: F32, function: str, name: str) -> None:

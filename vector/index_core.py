@@ -19,13 +19,13 @@ from vector.index_header import (
     CODES_LOW,
     IDS,
     JVIM,
-    METRICS,
     NORMS2,
+    ROWS_MAX,
     SCALES,
     SCALES_HIGH,
     IndexHeader,
 )
-from vector.row_store import ROWS_MAX, RowStore, Snapshot
+from vector.row_store import RowStore, Snapshot
 
 F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]
@@ -50,9 +50,7 @@ class IndexCore:
         self.name = name
         self.dim = checks.dim(dim, name)
         self.bits = check_bits(bits, name)
-        if metric not in METRICS:
-            raise VectorValueError(f"{name}: metric must be 'ip', 'cosine' or 'l2', got {metric!r}")
-        self.metric: str = str(metric)
+        self.metric = checks.metric(metric, name)
         self.seed = checks.seed(seed, name)
         self.turn = rotation.rotation_of(padded_dim(self.dim), self.seed)
         self.store = RowStore(self.turn.padded, l2=self.metric == "l2", with_ids=with_ids)
@@ -154,9 +152,11 @@ class IndexCore:
             }
             codes = np.empty((-(-rows // 32), self.turn.padded // 64, 8, 32, 4), np.uint8)
             done = 0
-            for piece, _ in self.store.pieces(PIECE_BLOCKS):
+            for piece, used in self.store.pieces(PIECE_BLOCKS):
                 codes[done : done + len(piece)] = piece
                 done += len(piece)
+                if used % nibbles.BLOCK_ROWS:  # what lies past the last row is nobody's business
+                    codes[done - 1, :, :, used % nibbles.BLOCK_ROWS :] = 0
         settings = {name: getattr(self, name) for name in ("dim", "bits", "metric", "seed")}
         return {"settings": settings, "rows": rows, "codes": codes, **columns}
 

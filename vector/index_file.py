@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tensor import memory
 from vector import index_header, planes
-from vector.errors import CidMismatch, IndexFileError
+from vector.errors import CidMismatch, IndexFileError, UnsupportedIndex
 from vector.file_replacement import replacing, write_all
 from vector.index_header import (
     BLOCK,
@@ -29,6 +29,8 @@ from vector.index_header import (
     IDS,
     NORMS2,
     ROOT,
+    ROWS,
+    ROWS_MAX,
     SCALES,
     SCALES_HIGH,
     SECTIONS,
@@ -105,6 +107,8 @@ def read_index(path: str | os.PathLike[str], magic: bytes) -> IndexContent:
     """
     with _File(path) as file:
         header, root, table = _open(file, magic)
+        if header.rows > ROWS_MAX:
+            raise UnsupportedIndex(file.path, ROWS, "number of rows", f"at most {ROWS_MAX}", str(header.rows))
         body = _Body(file, header.layout(), table)
         content = IndexContent(
             header=header,

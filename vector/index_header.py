@@ -20,17 +20,18 @@ HEADER_BYTES = 256
 HASH_BLOCK = 1 << 20  # bytes of the body under one hash
 HASH_BYTES = 32
 FILE_BYTES_MAX = 1 << 44
+ROWS_MAX = 2**32 - 64  # of an index in memory
 
 CODES_HIGH, CODES_LOW, SCALES, SCALES_HIGH, NORMS2, IDS, CALIBRATION, SIDECAR = range(8)
 SECTIONS = ("codes-high", "codes-low", "scales", "scales-high", "norms2", "ids", "calibration", "sidecar")
 SECTION_TABLE = 96
-ROOT = 224
+ROWS, ROOT = 16, 224
 
 _CALIBRATED, _PARTITIONED, _FLOAT16 = 1, 2, 4
 _FIXED = struct.Struct("<4sHBBIIQQIIQQQQQQQ")  # offsets 0 to 95
 _TABLE = struct.Struct("<16Q")
 _PLACES = {
-    "magic": 0, "version": 4, "bits": 6, "metric": 7, "dim": 8, "padded dim": 12, "rows": 16, "seed": 24, "block": 32,
+    "magic": 0, "version": 4, "bits": 6, "metric": 7, "dim": 8, "padded dim": 12, "rows": ROWS, "seed": 24, "block": 32,
     "flags": 36, "hash table offset": 40, "hash table length": 48, "patch map offset": 56, "patch map length": 64,
     "body length": 72, "file length": 80, "reserved": 88,
 }  # fmt: skip

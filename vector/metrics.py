@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensor import arrays, memory
 from tensor.float_mode import plain_mode
-from vector import _kernels, exact_ref
+from vector import _kernels, checks, exact_ref
 from vector.errors import VectorTypeError, VectorValueError
 
 REFERENCE = _kernels.isa() == "ref"
@@ -103,7 +103,7 @@ def pair_sums(x: F32, y: F32, *, squares: bool) -> F64:
 
 def matrix(x: object, function: str, name: str, shape: str) -> F32:
     """A float32 array of one or two dimensions that kernels can read in place; VectorTypeError, VectorValueError."""
-    array = arrays.as_array(x, function, name)
+    array = checks.array(x, function, name)
     if array.dtype != np.float32 or not array.dtype.isnative:
         raise VectorTypeError(
             f"{function}: {name} must be float32{shape}, got {arrays.describe(array)} "

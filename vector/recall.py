@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import arrays
+from vector import checks
 from vector.errors import VectorTypeError, VectorValueError
 
 
@@ -46,12 +47,13 @@ def _hits(found: object, truth: object, k: int, function: str) -> tuple[int, int
             f"{function}: k must be from 1 to the number of columns, "
             f"got {k}, found = {arrays.describe(a)} and truth = {arrays.describe(b)}"
         )
-    hits = sum(len(np.intersect1d(row, true)) for row, true in zip(a[:, :k], b[:, :k], strict=True))
+    # Sets of ints: numpy compares uint64 with int64 as float64, in which ids from 2^53 on run together.
+    hits = sum(len({*row.tolist()} & {*true.tolist()}) for row, true in zip(a[:, :k], b[:, :k], strict=True))
     return hits, len(a) * int(k)
 
 
 def _ids(x: object, function: str, name: str) -> NDArray[np.generic]:
-    array = arrays.as_array(x, function, name)
+    array = checks.array(x, function, name, "numpy.uint64")
     if array.dtype.kind not in "iu" or array.ndim != 2:
         raise VectorTypeError(f"{function}: {name} must be integer ids [nq, k], got {arrays.describe(array)}")
     return array

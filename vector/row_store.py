@@ -28,7 +28,6 @@ SMALL_ROWS = (
     1024  # up to here the first segment doubles; then it has its full size, of which the system gives what is used
 )
 MOVED_ROWS = 1024  # rows copied by one numpy call
-ROWS_MAX = 2**32 - 64
 
 
 @dataclass

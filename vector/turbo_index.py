@@ -16,7 +16,6 @@ from vector.index_header import JVI
 F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]
 U64 = NDArray[np.uint64]
-I64 = NDArray[np.int64]
 
 __all__ = ["TurboIndex"]
 
@@ -98,12 +97,16 @@ class TurboIndex:
         """
         if allow is None and deny is None:
             return self._core.search(q, k, None)
-        chosen, denied = (None if a is None else self._slots(a, n) for a, n in ((allow, "allow"), (deny, "deny")))
+        lists = [
+            (None if a is None else checks.ids(a, "TurboIndex.search", name), name)
+            for a, name in ((allow, "allow"), (deny, "deny"))
+        ]
 
         def choose(rows: int) -> tuple[U32, int]:
-            for slots, name in ((chosen, "allow"), (denied, "deny")):
+            for slots, name in lists:
                 if slots is not None and len(slots) and int(slots.max()) >= rows:
                     raise VectorKeyError(f"TurboIndex.search: {name}: no row has slot {slots.max()} (rows: {rows})")
+            chosen, denied = (None if slots is None else slots.astype(np.int64) for slots, _ in lists)
             return score.allowed_bits(chosen, denied, rows)
 
         return self._core.search(q, k, choose)
@@ -159,7 +162,3 @@ class TurboIndex:
         if number >= rows:
             raise VectorKeyError(f"{name}: no row has slot {number} (rows: {rows})")
         return number
-
-    def _slots(self, value: object, name: str) -> I64:
-        slots = checks.ids(value, "TurboIndex.search", name)
-        return np.minimum(slots, np.uint64(2**63 - 1)).astype(np.int64)

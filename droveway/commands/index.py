@@ -60,7 +60,7 @@ def build(out: Output, source: Path, file: Path, ids: Path | None, bits: int, me
         raise UsageProblem(None, f"--bits: this version has 4 bits a coordinate, got {bits}")
     require_ending(file, *ENDINGS)
     require_place(file)
-    require_another(file, source)
+    require_another(file, source, ids)
     with_ids = file.name.lower().endswith(".jvim")
     if ids is not None and not with_ids:
         raise UsageProblem(file, "a .jvi has no ids: expected no --ids", "or an output that ends in .jvim")

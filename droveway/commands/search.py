@@ -46,7 +46,7 @@ def command(
     if answer is not None:
         require_ending(answer, ".npz")
         require_place(answer)
-        require_another(answer, queries)
+        require_another(answer, file, queries, allow, deny)
     swapped = queries.is_file() and index_kind(queries) is not None
     hint = f"the index comes first: droveway search {quoted(queries)} {quoted(file)}" if swapped else ""
     index: Any = load_index(file, otherwise=hint)

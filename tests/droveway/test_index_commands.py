@@ -268,6 +268,18 @@ def mistakes(folder: Path) -> dict[str, tuple[tuple[object, ...], int, str]]:
             ("search", x, q, "-o", folder / "a.csv"), 2,
             f"{folder / 'a.csv'}: expected an output that ends in .npz, got '.csv'\n",
         ),
+        "an answer over the index": (
+            ("search", folder / "x.npz", q, "-o", folder / "x.npz"), 2,
+            f"{folder / 'x.npz'}: expected another file than the input\nhint: choose another output\n",
+        ),
+        "an answer over the allowed ids": (
+            ("search", x, q, "--allow", folder / "a.npz", "-o", folder / "a.npz"), 2,
+            f"{folder / 'a.npz'}: expected another file than the input\n",
+        ),
+        "an index over its ids": (
+            ("index", "build", rows, "--ids", folder / "i.jvim", "-o", folder / "i.jvim"), 2,
+            f"{folder / 'i.jvim'}: expected another file than the input\n",
+        ),
         "a negative k": (("search", x, q, "-k", -1), 2, "Invalid value for '-k': -1 is not in the range x>=0.\n"),
         "bits of a later version": (
             ("index", "build", rows, "-o", out, "--bits", 2), 2, "--bits: this version has 4 bits a coordinate, got 2",
@@ -291,6 +303,8 @@ def test_a_mistake_is_named_and_leaves_everything_as_it_was(case: str, folder: P
     np.save(folder / "nan.npy", nan)
     (folder / "s.ply").write_bytes(b"ply\nformat binary_little_endian 1.0\n")
     (folder / "e.jvim").write_bytes(b"")
+    for copy, name in (("x.npz", "x.jvim"), ("a.npz", "ids.npy"), ("i.jvim", "ids.npy")):
+        (folder / copy).write_bytes((folder / name).read_bytes())
     before = {path: path.read_bytes() for path in folder.iterdir()}
     arguments, code, words = mistakes(folder)[case]
     told = ask(*arguments)

@@ -145,6 +145,13 @@ def test_what_is_no_npy_file_is_called_by_its_name(content: bytes, got: str, tmp
     assert refused(path)[0].startswith(f"expected a .npy file of float32[n, d] vectors, got {got}")
 
 
+def test_a_header_with_a_sum_in_it_is_told_without_an_address_in_memory(tmp_path: Path) -> None:
+    content = saved(tmp_path, np.ones((6, 20), np.float32)).read_bytes().replace(b"(6, 20), ", b"(3+3,20),")
+    path = tmp_path / "sum.npy"
+    path.write_bytes(content)
+    assert refused(path)[0].endswith(" vectors, got a damaged header: malformed node or string")
+
+
 def test_missing_files_folders_and_pipes_are_refused(tmp_path: Path) -> None:
     assert refused(tmp_path / "no.npy")[0] == "expected to read it, got: no such file or directory"
     assert refused(tmp_path)[0] == "expected to read it, got: is a directory"

@@ -360,6 +360,23 @@ def test_sparse_files_of_a_terabyte_are_refused_by_their_root(tmp_path):
     assert (caught.value.field, caught.value.offset) == ("root", 224)
 
 
+def test_more_rows_than_an_index_holds_are_said_so_before_anything_is_allocated(tmp_path):
+    header, size = huge_header(2**32)
+    path = tmp_path / "sparse.jvi"
+    root = blake3(header[:224] + bytes(32) + bytes(size - struct.unpack_from("<Q", header, 40)[0])).digest()
+    path.write_bytes(header[:224] + root)
+    try:
+        os.truncate(path, size)
+    except OSError:
+        pytest.skip("the file system has no files of 128 GiB")
+    with budget(max_bytes=0), pytest.raises(UnsupportedIndex) as caught:
+        read_index(path, JVI)
+    assert str(caught.value) == (
+        f"{path}: offset 16: this version reads files whose number of rows is at most 4294967232, "
+        "got 4294967296; the file may be fine"
+    )
+
+
 def test_no_file_may_have_more_than_2_to_the_44_bytes(tmp_path):
     header, size = huge_header(2**45)
     (tmp_path / "a.jvi").write_bytes(header)

@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from tensor.random import Key
-from vector import IdMapIndex, TurboIndex, VectorKeyError, VectorTypeError, VectorValueError, rotate_f32, unrotate_f32
+from vector import (
+    IdMapIndex,
+    TurboIndex,
+    VectorKeyError,
+    VectorTypeError,
+    VectorValueError,
+    cosine,
+    depth_order,
+    exact_search,
+    rotate_f32,
+    unrotate_f32,
+)
 
 ROWS = Key(1).normal((6, 3))
 NAMES = np.array([5, 2**64 - 1, 7, 0, 9, 11], np.uint64)
@@ -41,6 +52,8 @@ SETTINGS = [
      "TurboIndex: bits must be 4, the code size that this version has, got 2"),
     (lambda: TurboIndex(3, metric="dot"), VectorValueError,
      "TurboIndex: metric must be 'ip', 'cosine' or 'l2', got 'dot'"),
+    (lambda: TurboIndex(3, metric=np.array(["ip", "l2"])), VectorValueError,
+     "TurboIndex: metric must be 'ip', 'cosine' or 'l2', got array(['ip', 'l2'], dtype='<U2')"),
     (lambda: TurboIndex(3, seed=-1), VectorValueError, "TurboIndex: seed must be from 0 to 2**64 - 1, got -1"),
     (lambda: TurboIndex(3, seed=2**64), VectorValueError, f"TurboIndex: seed must be from 0 to 2**64 - 1, got {2**64}"),
 ]  # fmt: skip
@@ -49,6 +62,7 @@ ADDED = [
     (with_value(np.nan), "{0}: {1}[3, 1] must be finite and below 1e16 in magnitude, got nan"),
     (with_value(-np.inf), "{0}: {1}[3, 1] must be finite and below 1e16 in magnitude, got -inf"),
     (with_value(1e16), "{0}: {1}[3, 1] must be finite and below 1e16 in magnitude, got 1.0000000272564224e+16"),
+    (ROWS.astype("M8[s]"), "{0}: {1} must be float32[n, 3], got datetime64[s][6, 3]"),
     (ROWS.astype(np.float64), "{0}: {1} must be float32[n, 3], got float64[6, 3] (hint: {1}.astype(numpy.float32))"),
     (np.ones((6, 3), int), "{0}: {1} must be float32[n, 3], got int64[6, 3] (hint: {1}.astype(numpy.float32))"),
     (ROWS.astype(">f4"), "{0}: {1} must be float32[n, 3], got >f4[6, 3] (hint: {1}.astype(numpy.float32))"),
@@ -87,12 +101,31 @@ def test_queries_are_checked_as_rows_are(x: np.ndarray, text: str):
     assert str(caught.value) == text.format("TurboIndex.search", "q")
 
 
-def test_what_is_no_array_is_named():
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: slots().add([[1, 2, 3]]), "TurboIndex.add: x"),
+        (lambda: exact_search([[1, 2, 3]], ROWS, 1), "exact_search: x"),
+        (lambda: exact_search(ROWS, [[1, 2, 3]], 1), "exact_search: q"),
+        (lambda: depth_order([1, 2, 3]), "depth_order: z"),
+        (lambda: cosine([1, 2, 3], ROWS[0]), "cosine: x"),
+        (lambda: rotate_f32([[1, 2, 3]]), "rotate_f32: x"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_what_is_no_array_is_named(call: Callable[[], object], name: str):
     with pytest.raises(VectorTypeError) as caught:
-        slots().add([[1, 2, 3]])
+        call()
     assert str(caught.value) == (
-        "TurboIndex.add: x must be an array (buffer or DLPack), got list (hint: numpy.asarray(x, dtype=numpy.float32))"
+        f"{name} must be an array (buffer or DLPack), got list (hint: numpy.asarray({name[-1]}, dtype=numpy.float32))"
     )
+
+
+def test_integers_of_numpy_are_integers_and_any_k_is_one():
+    index = TurboIndex(np.int64(3), bits=np.int64(4), seed=np.uint64(5))  # type: ignore[arg-type]
+    index.add(ROWS)
+    assert (index.bits, type(index.bits)) == (4, int)
+    assert index.search(ROWS, 2**300)[1].shape == exact_search(ROWS, ROWS, 2**300)[1].shape == (6, 6)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +182,8 @@ def test_unknown_ids_and_slots_are_named():
         (lambda: other.reconstruct(2**63), f"TurboIndex.reconstruct: no row has slot {2**63} (rows: 6)"),
         (lambda: other.search(ROWS, 1, allow=np.array([0, 6], np.uint64)),
          "TurboIndex.search: allow: no row has slot 6 (rows: 6)"),
+        (lambda: other.search(ROWS, 1, deny=np.array([2**64 - 1], np.uint64)),
+         f"TurboIndex.search: deny: no row has slot {2**64 - 1} (rows: 6)"),
     ):  # fmt: skip
         with pytest.raises(VectorKeyError) as caught:
             call()

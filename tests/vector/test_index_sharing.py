@@ -44,6 +44,16 @@ def test_a_copy_is_the_same_index_and_lives_on_its_own(make, metric: str):
     assert len(empty) == 1500
 
 
+def test_equal_indexes_give_equal_pickles():
+    x = rows(12, 40, 5)
+    index, other = TurboIndex(5), TurboIndex(5)
+    index.add(x)
+    other.add(np.concatenate([x, x[::-1]]))
+    for slot in range(79, 39, -1):
+        other.remove(slot)
+    assert pickle.dumps(index) == pickle.dumps(other)
+
+
 def test_searches_beside_changes_answer_from_one_moment():
     """Rows come in groups of equal rows and go together: an answer never holds a part of a group."""
     group, groups = 40, 30

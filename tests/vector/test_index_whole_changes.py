@@ -46,7 +46,9 @@ CHANGES = [
     (named, add),
     (slots, lambda index: index.remove(3)),
 ]
-each_change = pytest.mark.parametrize(("make", "change"), CHANGES, ids=["remove", "remove one", "upsert", "add", "slot"])
+each_change = pytest.mark.parametrize(
+    ("make", "change"), CHANGES, ids=["remove", "remove one", "upsert", "add", "slot"]
+)
 
 
 def answer(index: IdMapIndex | TurboIndex) -> bytes:

@@ -31,9 +31,20 @@ def test_ids_above_2_to_the_63_are_told_apart():
     assert recall_at_k(found, found, 1) == 1.0
 
 
+def test_ids_of_two_integer_types_are_compared_as_integers():
+    found = np.array([[2**53 + 1, 2**64 - 1, 7]], np.uint64)
+    truth = np.array([[2**53, -1, 7]], np.int64)
+    assert recall_at_k_milli(found, truth, 3) == 333
+    assert recall_at_k_milli(truth, found, 3) == 333
+    assert recall_at_k(found[:, ::-1], np.array([[7]], np.int8), 1) == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
+        (([[1]], np.zeros((1, 1), int), 1), VectorTypeError,
+         "recall_at_k: found must be an array (buffer or DLPack), got list "
+         "(hint: numpy.asarray(found, dtype=numpy.uint64))"),
         ((np.zeros((1, 2)), np.zeros((1, 2), int), 1), VectorTypeError,
          "recall_at_k: found must be integer ids [nq, k], got float64[1, 2]"),
         ((np.zeros((1, 2), int), np.zeros(2, int), 1), VectorTypeError,
