@@ -37,6 +37,9 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+COMMON: Final = ("--json", "--quiet", "--threads", "--debug")  # the options that every command has
+
+
 class WholeNumber(click.IntRange):
     """A whole number in a range, so called in errors; without a range the command itself checks it."""
 
@@ -173,10 +176,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.NoSuchOption as problem:
-        if problem.option_name == "--version":  # close to no option of a command, and asked for all the same
-            text = "No such option '--version' of a command."
-            return _fail(arguments, problem, exits.Ending(exits.USAGE, text, "droveway --version"))
-        return _fail(arguments, problem, exits.Ending(exits.USAGE, problem.format_message(), _help_hint(problem)))
+        return _fail(arguments, problem, _ending_of_option(problem))
     except click.ClickException as problem:
         hint = "" if not isinstance(problem, click.UsageError) else _help_hint(problem)
         return _fail(arguments, problem, exits.Ending(exits.USAGE, problem.format_message(), hint))
@@ -193,6 +193,31 @@ def run(arguments: Sequence[str]) -> int:
         return exits.YES
     except Exception as error:  # the one place where an unexpected error becomes words
         return _fail(arguments, error, exits.ending_of(error))
+
+
+def _ending_of_option(problem: click.NoSuchOption) -> exits.Ending:
+    """An option that is not there: what was probably meant, where that can be told."""
+    from difflib import SequenceMatcher
+
+    name, context = problem.option_name, problem.ctx
+    if name == "--version":  # close to no option of a command, and asked for all the same
+        return exits.Ending(exits.USAGE, "No such option '--version' of a command.", "droveway --version")
+    if context is None:
+        return exits.Ending(exits.USAGE, problem.format_message(), _help_hint(problem))
+    known = [option for param in context.command.params for option in param.opts]
+    if isinstance(context.command, click.Group):
+        if name in COMMON:
+            hint = f"{context.command_path} COMMAND … {name}"
+            return exits.Ending(exits.USAGE, f"expected '{name}' behind the command", hint)
+    elif name in ("-o", "--output"):  # of a command whose files stand side by side
+        files = [param for param in context.command.params if isinstance(param, click.Argument)]
+        hint = " ".join([context.command_path, *(file.metavar or "" for file in files)])
+        return exits.Ending(exits.USAGE, problem.format_message(), hint)
+    near = [f"-{name[2:]}"] if f"-{name[2:]}" in known else []
+    # Click compares the dashes, too, and so finds --output in --top.
+    near += [one for one in problem.possibilities or () if SequenceMatcher(None, name[2:], one[2:]).ratio() > 0.6]
+    better = click.NoSuchOption(name, possibilities=near, ctx=context)
+    return exits.Ending(exits.USAGE, better.format_message(), _help_hint(problem))
 
 
 def _help_hint(problem: click.UsageError) -> str:

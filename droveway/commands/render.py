@@ -55,6 +55,12 @@ class Colour(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return numbers
 
 
+class Number(click.types.FloatParamType):
+    """A float, called a number in errors."""
+
+    name = "number"
+
+
 def _numbers(text: str) -> Numbers | None:
     try:
         x, y, z = (float(part) for part in str(text).split(","))
@@ -71,7 +77,7 @@ def _numbers(text: str) -> Numbers | None:
 @click.option("--eye", metavar="X,Y,Z", type=Point(), help="Where the camera is; default: in front of the scene.")
 @click.option("--target", metavar="X,Y,Z", type=Point(), help="What it looks at; default: the middle of the scene.")
 @click.option("--up", metavar="X,Y,Z", type=Point(), help="What is up in the picture; default 0,-1,0.")
-@click.option("--fov", metavar="DEG", type=float, help="Vertical field of view in degrees; default 50.")
+@click.option("--fov", metavar="DEG", type=Number(), help="Vertical field of view in degrees; default 50.")
 @click.option("--camera", "camera_file", metavar="F", type=PATH, help="A camera as JSON, such as that of `info SCENE`.")
 @click.option("--axes", metavar="AXES", help=AXES_HELP)
 @click.option("--background", metavar="R,G,B", type=Colour(), help="0 to 1 each, or #rrggbb; default black.")

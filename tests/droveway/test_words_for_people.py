@@ -224,3 +224,25 @@ def test_what_info_can_not_describe_but_index_can_take_is_sent_there(ask: Ask, t
     told = ask("info", tmp_path / "a.npy")
     assert told.code == 3
     assert told.err.endswith(f"hint: droveway index build {tmp_path / 'a.npy'} -o X.jvim makes an index of vectors\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "hint"),
+    [
+        ("--json info a", "expected '--json' behind the command", "droveway COMMAND … --json"),
+        ("index --quiet info a", "expected '--quiet' behind the command", "droveway index COMMAND … --quiet"),
+        ("convert a.splat -o b.ply", "No such option '-o'.", "droveway convert IN OUT"),
+        ("search a q --k 3", "No such option '--k'. Did you mean '-k'?", "droveway search --help"),
+        ("search a q --alow b", "No such option '--alow'. Did you mean '--allow'?", "droveway search --help"),
+        ("search a q --top 3", "No such option '--top'.", "droveway search --help"),
+        ("render a --size 3", "No such option '--size'.", "droveway render --help"),
+        (
+            "render a -o b.png --fov x",
+            "Invalid value for '--fov': 'x' is not a valid number.",
+            "droveway render --help",
+        ),
+    ],
+)
+def test_an_option_that_is_not_there_leads_to_the_one_that_was_meant(ask: Ask, line: str, text: str, hint: str) -> None:
+    told = ask(*line.split())
+    assert (told.code, told.out, told.err) == (2, "", f"error: {text}\nhint: {hint}\n")
