@@ -1,10 +1,11 @@
-"""What tests of all areas share: real data, fresh interpreters, golden values."""
+"""What tests of all areas share: real data, pages, fresh interpreters, golden values."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import platform
+import re
 import signal
 import struct
 import subprocess
@@ -38,6 +39,19 @@ def repository() -> Path:
 def golden() -> dict[str, dict[str, str]]:
     """tests/golden.toml."""
     return tomllib.loads((ROOT / "tests" / "golden.toml").read_text())
+
+
+@pytest.fixture(scope="session")
+def page_hex() -> Callable[[str, str], bytes]:
+    """page_hex("records", "config"): the bytes of the block ```hex config in docs/formats/records.md."""
+
+    def read(page: str, name: str) -> bytes:
+        text = (ROOT / "docs" / "formats" / f"{page}.md").read_text()
+        found = re.search(rf"```hex {name}\n(.*?)```", text, re.DOTALL)
+        assert found is not None
+        return bytes.fromhex(found[1])
+
+    return read
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
-#include <cstdlib>
 #include <vector>
 
+#include "droveway/selftest_memory.hpp"
 #include "table.hpp"
 
 // One digest a kernel over three fixed problems; the twin of these inputs is coord/selftest_ref.py.
@@ -25,23 +25,6 @@ struct Numbers {
     for (uint32_t& v : out) v = below(limit);
     return out;
   }
-};
-
-struct Digest {
-  uint64_t hash = 0xCBF29CE484222325ull;
-  template <class T>
-  void add(const std::vector<T>& values) {
-    if (!values.empty()) hash = fnv1a(values.data(), values.size() * sizeof(T), hash);
-  }
-  void add(uint64_t value) { hash = fnv1a(&value, sizeof value, hash); }
-};
-
-struct Memory {  // aligned as bindings give it
-  void* p;
-  explicit Memory(size_t bytes) : p(std::aligned_alloc(64, (bytes + 63) & ~size_t(63))) {}
-  ~Memory() { std::free(p); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
 };
 
 }  // namespace
@@ -117,7 +100,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
                     acomponent.data(), current.data(), kZones, zx.data(), zy.data(), zz.data(), radius.data(),
                     zone_base.data(), cost.data(), need.data(), zcomponent.data(), blocked.data(), 1.0f, 0.1f,
                     round == 0 ? 1000u : 150u, uint32_t(round == 2), round == 1 ? &shapes : nullptr};
-    const Memory memory(table.plan_workspace(kAgents, kZones, kObstacles));
+    const AlignedMemory memory(table.plan_workspace(kAgents, kZones, kObstacles));
     std::vector<int32_t> zone(kAgents * kCandidates), score(kAgents * kCandidates), assigned(kAgents);
     std::vector<uint32_t> count(kAgents), travel(kAgents);
     table.candidates(p, kCandidates, zone.data(), score.data(), count.data(), memory.p);

@@ -3,18 +3,11 @@
 #include <cstdlib>
 #include <vector>
 
+#include "droveway/selftest_memory.hpp"
 #include "table.hpp"
 
 namespace droveway {
 namespace {
-
-struct Digest {
-  uint64_t hash = 0xCBF29CE484222325ull;
-  template <class T>
-  void add(const std::vector<T>& values) {
-    if (!values.empty()) hash = fnv1a(values.data(), values.size() * sizeof(T), hash);
-  }
-};
 
 // A scene whose numbers come from one word each, some of them replaced by numbers that no scene should hold. All of this
 // is exact, so that the host's rounding has no part in it.
@@ -39,14 +32,6 @@ Scene make_scene(uint32_t round, size_t n, size_t coefficients) {
   return s;
 }
 
-struct Memory {
-  void* p;
-  explicit Memory(size_t bytes) : p(std::aligned_alloc(64, (bytes + 64) & ~size_t(63))) {}
-  ~Memory() { std::free(p); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-};
-
 // Whole pictures: projection, a sort by depth, tiles of two sizes, pixels with and without their state.
 void pictures(const SplatTable& table, SelfTestEmit emit, void* context) {
   constexpr size_t n = 1500;
@@ -61,7 +46,7 @@ void pictures(const SplatTable& table, SelfTestEmit emit, void* context) {
     View view{{0.6f, 0.0f, 0.8f, 0.0f, 1.0f, 0.0f, -0.8f, 0.0f, 0.6f}, {0.25f, -0.125f, back}, 50.0f, 55.0f, 30.5f, 22.5f,
               {0.8f * back, 0.125f, -0.6f * back}, -0.8f, 0.8f, -0.6f, 0.6f, 0.2f, round == 2 ? 0.0f : 0.3f, -7.9943533f,
               width, height, uint32_t(round == 0), 4};
-    const Memory memory(n * kRecordFloats * sizeof(float));
+    const AlignedMemory memory(n * kRecordFloats * sizeof(float));
     float* records = static_cast<float*>(memory.p);
     std::vector<uint32_t> box(2 * n), slot(n);
     std::vector<float> z(n), kept, background = {0.25f, 0.5f, 0.75f};

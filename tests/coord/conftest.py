@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,19 +35,6 @@ class Fleet:
             self.agents, self.zones, self.obstacles, self.kernels, self.config,
             now_tick=self.now_tick, rings=self.rings, grid=self.grid,
         )  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def page_hex(repository: Path) -> Callable[[str, str], bytes]:
-    """page_hex("records", "config"): the bytes of the block ```hex config in docs/formats/records.md."""
-
-    def read(page: str, name: str) -> bytes:
-        text = (repository / "docs" / "formats" / f"{page}.md").read_text()
-        found = re.search(rf"```hex {name}\n(.*?)```", text, re.DOTALL)
-        assert found is not None
-        return bytes.fromhex(found[1])
-
-    return read
 
 
 @pytest.fixture(scope="session")

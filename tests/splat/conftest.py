@@ -1,8 +1,7 @@
-"""What tests of splat share: hex blocks of the format pages, recorded scenes, scenes at random, files made by hand."""
+"""What tests of splat share: recorded scenes, scenes at random, files made by hand."""
 
 from __future__ import annotations
 
-import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -16,19 +15,6 @@ from splat import Scene
 
 settings.register_profile("untimed", deadline=None)  # a loaded machine is no failure
 settings.load_profile("untimed")
-
-
-@pytest.fixture(scope="session")
-def page_hex(repository: Path) -> Callable[[str, str], bytes]:
-    """page_hex("splat", "splat"): the bytes of the block ```hex splat in docs/formats/splat.md."""
-
-    def read(page: str, name: str) -> bytes:
-        text = (repository / "docs" / "formats" / f"{page}.md").read_text()
-        found = re.search(rf"```hex {name}\n(.*?)```", text, re.DOTALL)
-        assert found is not None
-        return bytes.fromhex(found[1])
-
-    return read
 
 
 @pytest.fixture(scope="session")

@@ -163,8 +163,8 @@ def test_a_tally_counts_every_splat(make_cloud):
     antialias=st.booleans(),
     distance=st.floats(0, 4),
 )
-def test_the_kernel_is_its_twin(seed, n, degree, scale, spread, blur, antialias, distance):
-    scene = from_seed(seed, n, degree, scale, spread)
+def test_the_kernel_is_its_twin(make_cloud, seed, n, degree, scale, spread, blur, antialias, distance):
+    scene = make_cloud(n, degree, seed, scale=scale, spread=spread)
     camera = Camera.look_at((0.1, 0.2, -distance - 0.01), (0, 0, 0), width=83, height=51)
     view = view_of(camera, RenderSettings(blur=blur, antialias=antialias), False, 5)
     projected = project(scene, view)
@@ -174,15 +174,3 @@ def test_the_kernel_is_its_twin(seed, n, degree, scale, spread, blur, antialias,
     np.testing.assert_array_equal(found.view(np.uint32), records.view(np.uint32))
     np.testing.assert_array_equal(projected.z, records[:, 9])
     np.testing.assert_array_equal(projected.box, records.view(np.uint32)[:, 12:14])
-
-
-def from_seed(seed: int, n: int, degree: int, scale: float, spread: float) -> Scene:
-    rng = np.random.default_rng(seed)
-    quats = rng.normal(size=(n, 4))
-    return Scene(
-        means=rng.normal(size=(n, 3)).astype(np.float32),
-        log_scales=(scale + spread * rng.normal(size=(n, 3))).astype(np.float32),
-        quats=(quats / np.linalg.norm(quats, axis=1, keepdims=True)).astype(np.float32),
-        opacities=rng.random(n).astype(np.float32),
-        sh=rng.normal(size=(n, (degree + 1) ** 2, 3)).astype(np.float32),
-    )

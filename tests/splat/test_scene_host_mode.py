@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,22 +9,6 @@ import pytest
 
 from splat import Camera, RenderSettings, Scene, render
 from splat.synthetic import warehouse, warehouse_camera
-from tensor import _kernels
-
-# Round up, flush to zero, subnormal inputs are zero: MXCSR on x86-64, FPCR on arm64.
-HOSTILE = 0x1F80 | 0x4000 | 0x8000 | 0x0040 if platform.machine() == "x86_64" else (1 << 22) | (1 << 24)
-
-
-def in_hostile_mode(function: Callable[[], bytes]) -> bytes:
-    saved = _kernels.float_mode_enter()
-    try:
-        _kernels.float_mode_leave(HOSTILE)
-        result = function()
-        after = _kernels.float_mode_enter()
-    finally:
-        _kernels.float_mode_leave(saved)
-    assert after & ~0x3F == HOSTILE & ~0x3F  # the low bits of MXCSR record what happened, they are no mode
-    return result
 
 
 def content(scene: Scene) -> bytes:
@@ -35,7 +17,7 @@ def content(scene: Scene) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["inria", "ascii", "compressed", "splat"])
-def test_reading_and_writing_are_the_same(kind: str, make_ply, inria_columns, tmp_path: Path) -> None:
+def test_reading_and_writing_are_the_same(kind: str, make_ply, inria_columns, hostile_mode, tmp_path: Path) -> None:
     columns = inria_columns(50, 1)
     columns["x"][:10] *= np.float32(1e-39)
     path = tmp_path / ("a.splat" if kind == "splat" else "a.ply")
@@ -54,16 +36,20 @@ def test_reading_and_writing_are_the_same(kind: str, make_ply, inria_columns, tm
     else:
         path.write_bytes(make_ply(columns, "ascii" if kind == "ascii" else "binary_little_endian"))
     expected = Scene.load(path)
-    assert in_hostile_mode(lambda: content(Scene.load(path))) == content(expected)
+    wanted = content(expected)
+    with hostile_mode():
+        assert content(Scene.load(path)) == wanted
 
     def written() -> bytes:
         expected.save(tmp_path / "b.ply")
         return (tmp_path / "b.ply").read_bytes()
 
-    assert in_hostile_mode(written) == written()
+    wanted = written()
+    with hostile_mode():
+        assert written() == wanted
 
 
-def test_scenes_by_rule_and_cameras_are_the_same() -> None:
+def test_scenes_by_rule_and_cameras_are_the_same(hostile_mode) -> None:
     grid = np.eye(5, dtype=bool)
     scene = warehouse(grid, 0.7, 1000, 1, 3)
 
@@ -76,11 +62,15 @@ def test_scenes_by_rule_and_cameras_are_the_same() -> None:
         looks += [Camera.from_json(camera.to_json()) for camera in looks]
         return repr([(camera.to_json(), camera.position) for camera in looks]).encode()
 
-    assert in_hostile_mode(lambda: content(warehouse(grid, 0.7, 1000, 1, 3))) == content(scene)
-    assert in_hostile_mode(cameras) == cameras()
+    wanted = content(scene)
+    with hostile_mode():
+        assert content(warehouse(grid, 0.7, 1000, 1, 3)) == wanted
+    wanted = cameras()
+    with hostile_mode():
+        assert cameras() == wanted
 
 
-def test_pictures_are_the_same(make_cloud) -> None:
+def test_pictures_are_the_same(make_cloud, hostile_mode) -> None:
     scene, camera = make_cloud(300, 3, 1), Camera.look_at((0.1, -0.3, -3), (0, 0, 0), width=61, height=40)
 
     def drawn() -> bytes:
@@ -89,4 +79,6 @@ def test_pictures_are_the_same(make_cloud) -> None:
         assert image.depth is not None
         return image.digest().encode() + image.rgba.tobytes() + image.depth.tobytes()
 
-    assert in_hostile_mode(drawn) == drawn()
+    wanted = drawn()
+    with hostile_mode():
+        assert drawn() == wanted

@@ -1,21 +1,12 @@
 // One digest a kernel over fixed inputs; the twin is vector/selftest_ref.py.
-#include <cstdlib>
 #include <vector>
 
+#include "droveway/selftest_memory.hpp"
 #include "selftest_index.hpp"
 #include "table.hpp"
 
 namespace droveway {
 namespace {
-
-struct Digest {
-  uint64_t hash = 0xCBF29CE484222325ull;
-  template <class T>
-  void add(const std::vector<T>& values) {
-    if (!values.empty()) hash = fnv1a(values.data(), values.size() * sizeof(T), hash);
-  }
-  void add(uint64_t value) { hash = fnv1a(&value, sizeof value, hash); }
-};
 
 void depth_order(const VectorTable& table, SelfTestEmit emit, void* context) {
   Digest digest;

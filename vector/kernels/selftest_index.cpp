@@ -2,27 +2,12 @@
 // vector/selftest_index_ref.py.
 #include "selftest_index.hpp"
 
-#include <cstdlib>
 #include <vector>
+
+#include "droveway/selftest_memory.hpp"
 
 namespace droveway {
 namespace {
-
-struct Digest {
-  uint64_t hash = 0xCBF29CE484222325ull;
-  template <class T>
-  void add(const std::vector<T>& values) {
-    if (!values.empty()) hash = fnv1a(values.data(), values.size() * sizeof(T), hash);
-  }
-};
-
-struct Memory {  // aligned as bindings give it
-  void* p;
-  explicit Memory(size_t bytes) : p(std::aligned_alloc(64, (bytes + 64) & ~size_t(63))) {}
-  ~Memory() { std::free(p); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-};
 
 struct Case {
   size_t padded, d, n, first, nq, k;
@@ -73,7 +58,7 @@ void index_self_test(const VectorTable& table, SelfTestEmit emit, void* context)
     for (size_t i = 0; i < c.d; ++i) x[3 * c.d + i] = 0.0f, x[9 * c.d + i] = x[11 * c.d + i], q[c.d + i] = 0.0f;
 
     std::vector<float> turned(c.n * c.padded), back(c.n * c.padded);
-    const Memory rotating(table.rotate_workspace(c.n, c.padded));
+    const AlignedMemory rotating(table.rotate_workspace(c.n, c.padded));
     table.rotate(turn, x.data(), c.n, c.d, false, turned.data(), rotating.p);
     table.rotate(turn, turned.data(), c.n, c.padded, true, back.data(), rotating.p);
     for (size_t i = 0; i < turned.size(); i += 17) rotated.add(std::vector<float>{turned[i], back[i]});
@@ -86,7 +71,7 @@ void index_self_test(const VectorTable& table, SelfTestEmit emit, void* context)
     std::vector<float> scales(places), scales_high(places), norms2(places);
     std::vector<uint64_t> ids(places);
     for (size_t i = 0; i < places; ++i) ids[i] = source.next() >> 3;
-    const Memory encoding(table.encode_workspace(c.n > c.nq ? c.n : c.nq, c.padded));
+    const AlignedMemory encoding(table.encode_workspace(c.n > c.nq ? c.n : c.nq, c.padded));
     // The places before the first row hold the rows that follow it.
     for (size_t first : {size_t(0), c.first})
       table.encode_rows({turn, boundaries.data(), x.data(), c.n, c.d, c.unit_norm, first, codes.data(), scales.data(),
@@ -115,7 +100,7 @@ void index_self_test(const VectorTable& table, SelfTestEmit emit, void* context)
           const size_t k = masked && usable < c.k ? usable : c.k;
           std::vector<double> keys(nq * k);
           std::vector<uint64_t> best(nq * k);
-          const Memory scanning(table.scan_workspace(nq, k, c.padded, shards));
+          const AlignedMemory scanning(table.scan_workspace(nq, k, c.padded, shards));
           table.scan({&segment, 1, c.padded, values.data(), c.l2 ? factor.data() : nullptr, nq, k, shards,
                       masked ? allowed.data() : nullptr, keys.data(), best.data(), scanning.p});
           found.add(keys);
