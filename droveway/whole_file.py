@@ -22,7 +22,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     all of it ['a.txt']
     """
     require_place(path)
-    place = path.with_name(f".{os.getpid()}-{os.urandom(4).hex()}-{path.name}")
+    place = path.with_name(f".{os.getpid()}-{os.urandom(4).hex()}-{path.name[-32:]}")  # a name has at most 255 bytes
     try:
         with writing(path):
             yield place
@@ -36,9 +36,11 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 def require_place(path: Path) -> None:
     """Refuse an output whose folder is missing, or which is a folder itself: exit 2."""
-    if path.is_dir():
+    with writing(path):  # even looking fails for a name that no file can have
+        folder, place = path.is_dir(), path.parent.is_dir()
+    if folder:
         raise UsageProblem(path, "expected a file to write, got a folder")
-    if not path.parent.is_dir():
+    if not place:
         raise UsageProblem(path, f"expected the folder {path.parent} to exist", f"mkdir -p {quoted(path.parent)}")
 
 

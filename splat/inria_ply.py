@@ -109,7 +109,7 @@ def header(scene: Scene) -> tuple[bytes, np.dtype[Any]]:
 
 def write_inria_ply(scene: Scene, path: Path) -> None:
     """Write beside the target, then rename, so that there is no half file under the name."""
-    beside = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
+    beside = path.with_name(f".{os.urandom(8).hex()}.tmp")  # short: the target's name may be as long as names can be
     try:
         with beside.open("xb") as stream:
             _write(scene, stream)

@@ -349,3 +349,12 @@ def test_a_scene_in_parts_is_told_drawn_and_converted(ask: Ask, data: Callable[[
     drawn = ask("render", folder, "-o", tmp_path / "a.png", *SIZE, "--json").record
     assert drawn["visible"] > 10_000
     assert ask("convert", folder, tmp_path / "a.ply", "--json").record["splats"] == 31000
+
+
+def test_a_name_as_long_as_names_can_be_is_written(ask: Ask, scene: Path, tmp_path: Path) -> None:
+    for stem, beyond in (("n" * 251, "n" * 252), ("ü" * 125, "ü" * 126)):  # at most 255 bytes with the ending
+        assert ask("convert", scene, tmp_path / f"{stem}.ply").code == 0
+        assert ask("render", scene, "-o", tmp_path / f"{stem}.png", *SIZE).code == 0
+        told = ask("convert", scene, tmp_path / f"{beyond}.ply")
+        assert told.code == 2 and "expected to write it, got: file name too long" in told.err
+    assert len(listing(tmp_path)) == 5
