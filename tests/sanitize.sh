@@ -42,7 +42,8 @@ ubsan=$(g++ -print-file-name=libubsan.so)
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:handle_segv=0 UBSAN_OPTIONS=print_stacktrace=1
 export PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
 cd "$build"
-tests=(tensor/test_reduction.py tensor/test_product.py tensor/test_elementary.py storage/test_storage_kernels.py coord/test_field.py)
+tests=(tensor/test_reduction.py tensor/test_product.py tensor/test_elementary.py storage/test_storage_kernels.py coord/test_field.py
+  splat/test_splat_kernels.py splat/test_projection.py splat/test_blend.py vector/test_encoding.py vector/test_topk.py)
 LD_PRELOAD="$asan $ubsan" PYTHONPATH="$build/packages" "$python" -c '
 import sys
 sys.meta_path[:] = [f for f in sys.meta_path if f.__module__.startswith("_frozen_importlib")]  # no editable install
