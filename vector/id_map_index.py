@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from vector import checks, score
 from vector.errors import VectorKeyError, VectorValueError
 from vector.id_table import NOWHERE, id_table
-from vector.index_core import IndexCore
+from vector.index_core import IndexCore, IndexOfRows
 from vector.index_header import JVIM
 from vector.row_store import RowStore
 
@@ -23,7 +23,7 @@ I64 = NDArray[np.int64]
 __all__ = ["IdMapIndex"]
 
 
-class IdMapIndex:
+class IdMapIndex(IndexOfRows):
     """Nearest neighbours among rows of `dim` coordinates, kept at 4 bits a coordinate; each row has an id of its own.
 
     dim: 1 … 16384; bits: 4; metric: "ip" (inner product), "cosine" or "l2"; seed: of the rotation, below 2^64.
@@ -48,41 +48,10 @@ class IdMapIndex:
         self._core = core
         self._table = id_table(core.store)
 
-    @property
-    def dim(self) -> int:
-        """The number of coordinates of a row."""
-        return self._core.dim
-
-    @property
-    def bits(self) -> int:
-        """Bits a coordinate."""
-        return self._core.bits
-
-    @property
-    def metric(self) -> str:
-        """ "ip", "cosine" or "l2"."""
-        return self._core.metric
-
-    @property
-    def seed(self) -> int:
-        """Of the rotation."""
-        return self._core.seed
-
-    @property
-    def cid(self) -> str:
-        """The root of the file that `save` would write, 64 hex digits: one name for settings, rows and their slots."""
-        return self._core.cid(JVIM)
-
-    def __len__(self) -> int:
-        return self._core.rows
-
     def __contains__(self, id: int) -> bool:
         wanted = np.array([checks.integer(id, "IdMapIndex", "id", 0, 2**64 - 1, "2**64 - 1")], np.uint64)
         with self._core.access.brief():
             return bool(self._table.find(wanted)[0] != NOWHERE)
-
-    def __repr__(self) -> str:
-        return f"IdMapIndex(dim={self.dim}, bits=4, metric={self.metric!r}, seed={self.seed}) of {len(self)} rows"
 
     def add(self, x: object, ids: object) -> None:
         """Adds rows under new ids. All of them, or none if anything is wrong.
@@ -199,23 +168,12 @@ class IdMapIndex:
         with self._core.access.brief():
             return self._core.store.ids_at(np.arange(self._core.rows))
 
-    def backend(self) -> str:
-        """What computes here: instruction set and kind of products."""
-        return self._core.backend()
-
-    def save(self, path: str | os.PathLike[str]) -> str:
-        """Writes a .jvim file (docs/formats/jvi.md), replacing one at once; returns the cid. Raises IndexSaveError."""
-        return self._core.save(path, JVIM)
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> IdMapIndex:
         """The index of a .jvim file, every byte of it checked. Raises OSError, IndexFileError."""
         index = cls.__new__(cls)
         index._adopt(IndexCore.load("IdMapIndex", path, JVIM))
         return index
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self._core.state()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         core = IndexCore("IdMapIndex", **state["settings"], with_ids=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensor import memory
 from tensor.float_mode import plain_mode
 from vector import _kernels, checks, encoder, index_file, nibbles, rotation, rotation_ref, score
 from vector.access import Access
@@ -18,6 +19,7 @@ from vector.index_header import (
     CODES_HIGH,
     CODES_LOW,
     IDS,
+    JVI,
     JVIM,
     NORMS2,
     ROWS_MAX,
@@ -107,15 +109,16 @@ class IndexCore:
 
     # Files.
 
-    def save(self, path: str | os.PathLike[str], magic: bytes) -> str:
+    def save(self, path: str | os.PathLike[str]) -> str:
         with self.access.writing():
-            return index_file.write_index(path, self._header(magic), self._sections())
+            return index_file.write_index(path, self._header(), self._sections())
 
-    def cid(self, magic: bytes) -> str:
+    def cid(self) -> str:
         with self.access.writing():
-            return index_file.index_cid(self._header(magic), self._sections())
+            return index_file.index_cid(self._header(), self._sections())
 
-    def _header(self, magic: bytes) -> IndexHeader:
+    def _header(self) -> IndexHeader:
+        magic = JVIM if self.store.with_ids else JVI
         return IndexHeader(magic, self.dim, self.store.rows, self.bits, self.metric, self.seed)
 
     def _sections(self) -> dict[int, Iterable[Any]]:
@@ -150,7 +153,8 @@ class IndexCore:
                 name: np.concatenate([*self._column(name), getattr(self._nothing(), name)])
                 for name in ("scales", "scales_high", "norms2", "ids")
             }
-            codes = np.empty((-(-rows // 32), self.turn.padded // 64, 8, 32, 4), np.uint8)
+            shape = (-(-rows // 32), self.turn.padded // 64, 8, 32, 4)
+            codes = memory.allocate(shape, np.uint8, "index copy")
             done = 0
             for piece, used in self.store.pieces(PIECE_BLOCKS):
                 codes[done : done + len(piece)] = piece
@@ -184,3 +188,52 @@ class IndexCore:
 
     def _nothing(self) -> Any:
         return RowStore(self.turn.padded, l2=False, with_ids=False)._segment(0, 0)
+
+
+class IndexOfRows:
+    """What every index says of itself, of whatever its rows are addressed by."""
+
+    _core: IndexCore
+
+    @property
+    def dim(self) -> int:
+        """The number of coordinates of a row."""
+        return self._core.dim
+
+    @property
+    def bits(self) -> int:
+        """Bits a coordinate."""
+        return self._core.bits
+
+    @property
+    def metric(self) -> str:
+        """ "ip", "cosine" or "l2"."""
+        return self._core.metric
+
+    @property
+    def seed(self) -> int:
+        """Of the rotation."""
+        return self._core.seed
+
+    @property
+    def cid(self) -> str:
+        """The root of the file that `save` would write, 64 hex digits: one name for settings, rows and their slots."""
+        return self._core.cid()
+
+    def __len__(self) -> int:
+        return self._core.rows
+
+    def __repr__(self) -> str:
+        settings = f"dim={self.dim}, bits={self.bits}, metric={self.metric!r}, seed={self.seed}"
+        return f"{self._core.name}({settings}) of {len(self)} rows"
+
+    def backend(self) -> str:
+        """What computes here: instruction set and kind of products."""
+        return self._core.backend()
+
+    def save(self, path: str | os.PathLike[str]) -> str:
+        """Writes a file (docs/formats/jvi.md), replacing one at once; returns the cid. Raises IndexSaveError."""
+        return self._core.save(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._core.state()

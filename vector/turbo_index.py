@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vector import checks, score
 from vector.errors import VectorKeyError
-from vector.index_core import IndexCore
+from vector.index_core import IndexCore, IndexOfRows
 from vector.index_header import JVI
 
 F32 = NDArray[np.float32]
@@ -20,7 +20,7 @@ U64 = NDArray[np.uint64]
 __all__ = ["TurboIndex"]
 
 
-class TurboIndex:
+class TurboIndex(IndexOfRows):
     """Nearest neighbours among rows of `dim` coordinates, kept at 4 bits a coordinate; a row's id is its slot.
 
     dim: 1 … 16384; bits: 4; metric: "ip" (inner product), "cosine" or "l2"; seed: of the rotation, below 2^64.
@@ -37,37 +37,6 @@ class TurboIndex:
 
     def __init__(self, dim: int, bits: int = 4, metric: str = "ip", seed: int = 0) -> None:
         self._core = IndexCore("TurboIndex", dim, bits, metric, seed, with_ids=False)
-
-    @property
-    def dim(self) -> int:
-        """The number of coordinates of a row."""
-        return self._core.dim
-
-    @property
-    def bits(self) -> int:
-        """Bits a coordinate."""
-        return self._core.bits
-
-    @property
-    def metric(self) -> str:
-        """ "ip", "cosine" or "l2"."""
-        return self._core.metric
-
-    @property
-    def seed(self) -> int:
-        """Of the rotation."""
-        return self._core.seed
-
-    @property
-    def cid(self) -> str:
-        """The root of the file that `save` would write, 64 hex digits: one name for settings and rows."""
-        return self._core.cid(JVI)
-
-    def __len__(self) -> int:
-        return self._core.rows
-
-    def __repr__(self) -> str:
-        return f"TurboIndex(dim={self.dim}, bits=4, metric={self.metric!r}, seed={self.seed}) of {len(self)} rows"
 
     def add(self, x: object) -> None:
         """Adds rows; they get the next slots. All of them, or none if anything is wrong.
@@ -134,23 +103,12 @@ class TurboIndex:
         with self._core.access.brief():
             return self._core.reconstruct(self._slot(slot, "reconstruct"))
 
-    def backend(self) -> str:
-        """What computes here: instruction set and kind of products."""
-        return self._core.backend()
-
-    def save(self, path: str | os.PathLike[str]) -> str:
-        """Writes a .jvi file (docs/formats/jvi.md), replacing one at once; returns the cid. Raises IndexSaveError."""
-        return self._core.save(path, JVI)
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TurboIndex:
         """The index of a .jvi file, every byte of it checked. Raises OSError, IndexFileError."""
         index = cls.__new__(cls)
         index._core = IndexCore.load("TurboIndex", path, JVI)
         return index
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self._core.state()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         TurboIndex.__init__(self, **state["settings"])
