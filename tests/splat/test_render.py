@@ -54,9 +54,12 @@ def test_a_needle_of_any_length_is_as_good_as_any_other_splat(length, antialias)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("background", [(0, 0, 0), (0.5, 0.7, 1)])
-def test_the_biker_is_within_60_decibels_of_float64(data, background):
-    scene = Scene.load(data("splats/biker.compressed.ply"))
+@pytest.mark.parametrize(
+    ("name", "background"),
+    [("biker.compressed.ply", (0, 0, 0)), ("biker.compressed.ply", (0.5, 0.7, 1)), ("1_0", (0, 0, 0))],
+)
+def test_captured_scenes_are_within_60_decibels_of_float64(data, name, background):
+    scene = Scene.load(data(f"splats/{name}"))
     camera, chosen = Camera.default(scene, 256, 256), RenderSettings(background=background)
     image = render(scene, camera, chosen)
     assert image.visible > 100_000
