@@ -185,9 +185,12 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if listed_code(error) is not None:
+        cause = error.__cause__
+        told = type(error).__name__ == "IndexSaveError" and isinstance(cause, OSError)  # in words of its own
+        if listed_code(error) is not None and not told:
             raise
-        text = (error.strerror or str(error)).lower()
-        if error.errno in FULL:
+        system = cause if told and isinstance(cause, OSError) else error
+        text = (system.strerror or str(system)).lower()
+        if system.errno in FULL:
             raise LimitProblem(path, f"expected room to write, got: {text}", "free some space") from error
         raise UsageProblem(path, f"expected to write it, got: {text}", "choose another place for the output") from error

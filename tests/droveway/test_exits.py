@@ -56,6 +56,16 @@ def test_an_unreadable_input_is_exit_3_and_an_unwritable_output_exit_2(tmp_path:
     assert str(caught.value) == f"{tmp_path}/a/b: expected to write it, got: no such file or directory"
 
 
+def test_an_index_that_can_not_be_saved_is_told_like_any_other_output(tmp_path: Path) -> None:
+    from vector import TurboIndex
+
+    path = tmp_path / "gone" / "a.jvi"
+    with pytest.raises(exits.UsageProblem) as refused, exits.writing(path):
+        TurboIndex(2).save(path)
+    assert str(refused.value) == f"{path}: expected to write it, got: no such file or directory"
+    assert refused.value.hint == "choose another place for the output"
+
+
 def test_an_error_names_the_file_it_is_about_once(tmp_path: Path) -> None:
     path = tmp_path / "site.toml"
     with pytest.raises(MemoryError) as caught, exits.reading(path):
