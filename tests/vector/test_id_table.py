@@ -85,3 +85,21 @@ def test_kernel_and_twin_find_the_same_slots():
         one.relocate(ids[1:1000:2].copy(), np.arange(0, 999, 2, dtype=np.uint32))
     store.set_ids(0, np.repeat(ids[1:1000:2], 2))
     assert table.find(ids[1:1000:2].copy()).tolist() == list(range(0, 999, 2))
+
+
+@KERNELS
+@pytest.mark.parametrize("entry", [3, 40, 2**31, 2**32 - 2])
+def test_an_entry_that_no_row_has_is_never_followed(entry: int):
+    """As a change that was broken off may leave one: the chunks hold three rows."""
+    table, chunks = np.full(8, entry, np.uint32), [np.arange(3, dtype=np.uint64)]
+    wanted, found = np.arange(5, dtype=np.uint64), np.zeros(5, np.uint32)
+    _kernels.id_table_find(table, chunks, 5, 3, wanted, found)
+    assert (found == NOWHERE).all()
+    _kernels.id_table_erase(table, chunks, 5, 3, wanted)
+    assert _kernels.id_table_insert(table, chunks, 5, 3, 0) == 0
+    assert (table == entry).all()
+    table[:] = [entry, NOWHERE] * 4
+    assert _kernels.id_table_insert(table, chunks, 5, 3, 0) == 3
+    _kernels.id_table_erase(table, chunks, 5, 3, wanted[:1])
+    _kernels.id_table_find(table, chunks, 5, 3, wanted, found)
+    assert found.tolist() == [NOWHERE, 1, 2, NOWHERE, NOWHERE]

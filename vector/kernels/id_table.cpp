@@ -19,11 +19,14 @@ size_t home(uint64_t id, size_t capacity) {
 uint64_t id_of(const IdTable& t, uint32_t slot) { return t.chunks[slot >> t.shift][slot & ((1u << t.shift) - 1)]; }
 size_t next(const IdTable& t, size_t place) { return place + 1 == t.capacity ? 0 : place + 1; }
 
-// Where the id is, or the empty place where it would go.
+// Where the id is, or the empty place where it would go; the capacity where it is not and no place is empty.
 size_t place_of(const IdTable& t, uint64_t id) {
   size_t place = home(id, t.capacity);
-  while (t.slots[place] != kEmpty && id_of(t, t.slots[place]) != id) place = next(t, place);
-  return place;
+  for (size_t steps = 0; steps < t.capacity; ++steps, place = next(t, place)) {
+    const uint32_t slot = t.slots[place];
+    if (slot == kEmpty || (slot < t.rows && id_of(t, slot) == id)) return place;
+  }
+  return t.capacity;
 }
 
 }  // namespace
@@ -32,21 +35,26 @@ size_t id_table_insert(const IdTable& table, uint32_t first, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const uint32_t slot = uint32_t(first + i);
     const size_t place = place_of(table, id_of(table, slot));
-    if (table.slots[place] != kEmpty) return i;
+    if (place == table.capacity || table.slots[place] != kEmpty) return i;
     table.slots[place] = slot;
   }
   return count;
 }
 
 void id_table_find(const IdTable& table, const uint64_t* ids, size_t count, uint32_t* slots) {
-  for (size_t i = 0; i < count; ++i) slots[i] = table.slots[place_of(table, ids[i])];
+  for (size_t i = 0; i < count; ++i) {
+    const size_t place = place_of(table, ids[i]);
+    slots[i] = place == table.capacity ? kEmpty : table.slots[place];
+  }
 }
 
 void id_table_erase(const IdTable& table, uint64_t id) {
   size_t hole = place_of(table, id);
-  if (table.slots[hole] == kEmpty) return;
+  if (hole == table.capacity || table.slots[hole] == kEmpty) return;
   // Entries behind the hole move up where their home allows it, so that no search stops early.
-  for (size_t place = next(table, hole); table.slots[place] != kEmpty; place = next(table, place)) {
+  size_t place = next(table, hole);
+  for (size_t steps = 1; steps < table.capacity && table.slots[place] != kEmpty; ++steps, place = next(table, place)) {
+    if (table.slots[place] >= table.rows) continue;
     const size_t start = home(id_of(table, table.slots[place]), table.capacity);
     const size_t from_home = place >= start ? place - start : place + table.capacity - start;
     const size_t from_hole = place >= hole ? place - hole : place + table.capacity - hole;
@@ -57,6 +65,9 @@ void id_table_erase(const IdTable& table, uint64_t id) {
   table.slots[hole] = kEmpty;
 }
 
-void id_table_move(const IdTable& table, uint64_t id, uint32_t slot) { table.slots[place_of(table, id)] = slot; }
+void id_table_move(const IdTable& table, uint64_t id, uint32_t slot) {
+  const size_t place = place_of(table, id);
+  if (place != table.capacity) table.slots[place] = slot;
+}
 
 }  // namespace DW_ISA

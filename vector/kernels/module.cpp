@@ -190,7 +190,9 @@ struct Held {
       require_aligned(scale, "scales");
       require_aligned(norm, "norms2");
       require_aligned(id, "ids");
-      const size_t first = nb::cast<size_t>(t[4]), rows = nb::cast<size_t>(t[5]);
+      size_t first = 0, rows = 0;
+      if (!nb::try_cast(t[4], first, false) || !nb::try_cast(t[5], rows, false))
+        throw nb::type_error("scan: first and rows of a segment must be ints from 0 on");
       require(first == slot && rows <= kRowsMax - slot && first % 64 == 0, "scan: segments must follow each other");
       require(rows <= scale.size() && (rows <= id.size() || id.size() == 0) && (!l2 || rows <= norm.size()) &&
                   (rows + 31) / 32 * 32 * (padded / 2) <= code.size(),
@@ -260,7 +262,7 @@ struct Ids {
       chunks.push_back(ids.data());
     }
     require(held == rows, "id table: the chunks must hold all rows");
-    table = {slots.data(), slots.size(), chunks.data(), shift};
+    table = {slots.data(), slots.size(), chunks.data(), shift, rows};
   }
 };
 

@@ -111,7 +111,7 @@ void index_self_test(const VectorTable& table, SelfTestEmit emit, void* context)
     std::vector<const uint64_t*> chunks;
     for (size_t i = 0; i < places; i += 32) chunks.push_back(ids.data() + i);
     std::vector<uint32_t> entries(segment.rows + 9, 0xFFFFFFFFu), places_found(segment.rows);
-    const IdTable id_table{entries.data(), entries.size(), chunks.data(), 5};
+    const IdTable id_table{entries.data(), entries.size(), chunks.data(), 5, segment.rows};
     slots.add(std::vector<uint64_t>{table.id_table_insert(id_table, 0, segment.rows - 1),
                                     table.id_table_insert(id_table, 7, 5)});
     for (size_t i = 0; i < segment.rows; i += 3) table.id_table_erase(id_table, ids[i]);

@@ -78,6 +78,7 @@ struct IdTable {
   size_t capacity;  // above the number of rows
   const uint64_t* const* chunks;
   uint32_t shift;
+  size_t rows;  // that the chunks hold; an entry from there on is nobody's, and never followed
 };
 
 struct VectorTable {
