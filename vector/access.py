@@ -21,6 +21,8 @@ from vector.errors import VectorError
 class Access:
     """The two locks of one index."""
 
+    _after_fork = threading.Lock()  # of all indexes: held while a child gives one of them new locks
+
     def __init__(self) -> None:
         self._torn = False
         self._renew()
@@ -54,11 +56,22 @@ class Access:
             raise VectorError("a change of this index was broken off halfway: load it from a file, or build it again")
         if os.getpid() == self._process:
             return
-        if self._write.locked() or self._state.locked():
-            raise VectorError(
-                "this process was forked while another thread changed the index: load it from a file, or fork earlier"
-            )
-        self._renew()
+        with Access._after_fork:  # several threads of a child may come here at once: they share what the first makes
+            if os.getpid() == self._process:
+                return
+            if self._write.locked() or self._state.locked():
+                raise VectorError(
+                    "this process was forked while another thread changed the index: "
+                    "load it from a file, or fork earlier"
+                )
+            self._renew()
+
+
+def _unlock_in_child() -> None:
+    Access._after_fork = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 @contextlib.contextmanager

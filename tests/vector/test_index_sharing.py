@@ -165,6 +165,20 @@ def test_a_forked_child_searches_and_changes_its_own_index():
     assert index.cid == before
 
 
+def test_threads_that_come_first_to_an_index_of_a_forked_child_share_its_locks(monkeypatch: pytest.MonkeyPatch):
+    index = TurboIndex(8)
+    access, locks, renew = index._core.access, [], index._core.access._renew
+    monkeypatch.setattr(access, "_process", -1)  # as a child finds it
+    monkeypatch.setattr(access, "_renew", lambda: (time.sleep(0.05), renew()))
+    threads = [threading.Thread(target=lambda: locks.append((access.writing(), access.brief()))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(locks) == 5
+    assert set(locks) == {(access.writing(), access.brief())}
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_forked_amid_a_change_is_told_so():
     index = TurboIndex(8)
