@@ -249,7 +249,8 @@ def _check_size(file: _File, layout: Layout, root: bytes) -> None:
     wanted = layout.file_bytes
     mark = TAIL_MARK + root
     if file.size < wanted or (file.size > wanted and bytes(file.bytes_at(wanted, len(mark))) != mark):
-        file.refuse(80, "file length", f"{file.size}, the size of the file", str(wanted))
+        state = "cut off" if file.size < wanted else "extended"
+        file.refuse(80, "file length", f"{file.size}, the size of the file (which was {state})", str(wanted))
 
 
 def _table_root(file: _File, layout: Layout, header: bytes) -> bytes:

@@ -96,7 +96,10 @@ def test_every_truncation_is_refused(small, refused):
 def test_every_extension_is_refused(small, refused, more):
     for data in (small, small[:256] + small[256:]):
         error = refused(data + more)
-        assert (error.field, error.expected) == ("file length", f"{len(small) + len(more)}, the size of the file")
+        assert (error.field, error.expected) == (
+            "file length",
+            f"{len(small) + len(more)}, the size of the file (which was extended)",
+        )
         assert error.found == str(len(small))
 
 
