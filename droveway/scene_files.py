@@ -26,8 +26,7 @@ def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool
     Raises InputProblem for what is no scene, and what splat raises, with --repair as the hint where that would help.
     """
     from coord.regular_file import open_regular
-    from splat import Scene, SplatError
-    from splat.errors import SplatValueError
+    from splat import Scene, SplatValueError
 
     if path.is_dir():
         _require_scene_folder(path)
@@ -48,8 +47,6 @@ def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool
     except SplatValueError as error:
         if not repair:
             error.hint = "--repair leaves such splats out"  # type: ignore[attr-defined]
-        raise
-    except SplatError:
         raise
     for warning in scene.warnings:
         out.note(f"{path}: {warning}")
