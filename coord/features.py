@@ -71,6 +71,7 @@ def _tiles(records: Records, bounds: Bounds) -> npt.NDArray[np.int64]:
     return np.asarray(places[1] * COLUMNS + places[0])
 
 
+@plain_mode()
 def site_bounds(grid_shape: tuple[int, int], cell_m: float, x0: float = 0.0, y0: float = 0.0) -> Bounds:
     """The bounds of a grid of (height, width) cells.
 

@@ -35,6 +35,7 @@ def moments(reader: "RunReader") -> "tuple[NDArray[np.float32], NDArray[np.int64
 
 def _bounds(reader: "RunReader", inputs: Any) -> "Bounds":
     from coord.features import site_bounds
+    from tensor.float_mode import plain_mode
 
     grid = reader.scenario.grid
     if grid is not None:
@@ -43,5 +44,6 @@ def _bounds(reader: "RunReader", inputs: Any) -> "Bounds":
     for axis in "xy":
         places = [float(value) for table in (inputs.agents, inputs.zones) for value in table[axis].tolist()]
         low, high = min(places, default=0.0), max(places, default=0.0)
-        sides.append((low, high if high > low else low + 1.0))
+        with plain_mode():
+            sides.append((low, high if high > low else low + 1.0))
     return sides[0][0], sides[1][0], sides[0][1], sides[1][1]

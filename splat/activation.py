@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import elementary
+from tensor.float_mode import plain_mode
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -55,6 +56,7 @@ def squared_norms(quats: F32) -> F64:
     return total
 
 
+@plain_mode()
 def normalize_quaternions(quats: F32) -> F32:
     """Each quaternion divided by its length in float64, then rounded to float32.
 

@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import arrays
+from tensor.float_mode import plain_mode
 from vector import checks
 from vector.errors import VectorTypeError, VectorValueError
 
 
+@plain_mode()
 def recall_at_k(found: object, truth: object, k: int) -> float:
     """Mean over the queries of |first k found ∩ first k true| ÷ k: 1.0 when every search found all.
 

@@ -1,5 +1,8 @@
 """A moment of a fleet as 128 numbers: what is counted, where, and that no order matters."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import numpy as np
 import pytest
 
@@ -70,3 +73,11 @@ def test_a_zone_that_is_gone_counts_nowhere_and_an_empty_site_is_all_zero() -> N
 def test_bounds_without_an_area_are_refused(bounds: tuple[float, float, float, float]) -> None:
     with pytest.raises(BadInput, match="must have x0 < x1 and y0 < y1"):
         fleet_features(Inputs(), 0, bounds)
+
+
+def test_the_host_s_float_mode_does_not_matter(hostile_mode: Callable[[], AbstractContextManager[None]]) -> None:
+    now = fleet(9)
+    wanted = site_bounds((40, 64), 0.7, 0.1, 0.3), fleet_features(now, 5, BOUNDS).tobytes()
+    with hostile_mode():
+        found = site_bounds((40, 64), 0.7, 0.1, 0.3), fleet_features(now, 5, BOUNDS).tobytes()
+    assert found == wanted

@@ -50,3 +50,10 @@ def test_a_normalized_quaternion_is_of_unit_length_and_stays_as_it_is(quats: np.
     nonzero = (quats != 0).any(axis=1)
     assert (abs(length[nonzero] - 1) < 2e-7).all() and not once[~nonzero].any()
     assert normalize_quaternions(once).tobytes() == once.tobytes()
+
+
+def test_the_host_s_float_mode_turns_no_quaternion(hostile_mode) -> None:
+    quats = np.random.default_rng(2).normal(size=(100, 4)).astype(np.float32)
+    wanted = normalize_quaternions(quats).tobytes()
+    with hostile_mode():
+        assert normalize_quaternions(quats).tobytes() == wanted

@@ -66,3 +66,10 @@ def test_ids_of_two_integer_types_are_compared_as_integers():
 def test_bad_arguments_are_named(arguments, error, message):
     with pytest.raises(error, match="^" + re.escape(message) + "$"):
         recall_at_k(*arguments)
+
+
+def test_the_host_s_float_mode_does_not_matter(hostile_mode):
+    wanted = recall_at_k(np.array([[1, 2, 3]]), np.array([[3, 1, 9]]), k=3)
+    with hostile_mode():
+        found = recall_at_k(np.array([[1, 2, 3]]), np.array([[3, 1, 9]]), k=3)
+    assert found == wanted
