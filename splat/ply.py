@@ -83,6 +83,8 @@ class PlyFile:
             for _ in values.blocks(other):
                 pass
         yield from values.blocks(element)
+        if element is self.elements[-1]:
+            values.require_end(element)
 
 
 def open_ply(source: SourceFile) -> PlyFile:
@@ -237,6 +239,17 @@ class _AsciiValues:
             self._values = self._values[have * columns :]
             self._first += have * columns
             row += have
+
+    def require_end(self, element: Element) -> None:
+        """Raises SceneFileError where more than white space follows: rows of more columns would shift all numbers."""
+        more = self._values.size > 0 or bool(self._rest.strip())
+        while not more and (chunk := self._source.read_most(ASCII_BLOCK_BYTES)):
+            more = bool(chunk.strip())
+        if more:
+            raise SceneFileError(
+                self._source.path, None, f"element {element.name}",
+                f"{element.count} rows of {len(element.properties)} numbers and the end of the file", "more",
+            )  # fmt: skip
 
     def _check_whole(self, element: Element, name: str, row: int, values: NDArray[np.float64]) -> None:
         """A value of an integer property is a whole number that its type holds."""

@@ -156,6 +156,18 @@ def test_words_that_are_no_numbers_are_refused(make_ply, inria_columns, refusal)
     )
 
 
+def test_more_numbers_than_the_header_tells_of_are_refused(make_ply, inria_columns, refusal, load) -> None:
+    """A column that the header forgot would shift every number after it."""
+    data = make_ply(inria_columns(3, 0), "ascii")
+    body = data.index(b"end_header\n") + len(b"end_header\n")
+    text = "element vertex: expected 3 rows of 14 numbers and the end of the file, found more"
+    assert refusal(data[:body] + data[body:].replace(b"\n", b" 1\n")) == text
+    assert refusal(data + b"7") == refusal(data + b" " * 1_000_000 + b"\n7\n") == text
+    assert len(load(data + b"\r\n \t" * 300_000)) == 3
+    faces = data.replace(b"end_header", b"element face 1\nproperty list uchar int i\nend_header")
+    assert len(load(faces + b"3 0 1 2\n")) == 3
+
+
 @pytest.mark.parametrize("word", ["256", "-1", "0.5", "nan", "inf", "1e300"])
 def test_an_integer_of_an_ascii_file_must_be_one_that_its_type_holds(make_ply, inria_columns, refusal, word) -> None:
     data = make_ply(inria_columns(3, 0) | {"red": np.arange(3)}, "ascii", types={"red": "uchar"})
