@@ -120,6 +120,8 @@ def command(
     if (width or WIDTH) * (height or HEIGHT) > PIXELS_MAX:
         raise UsageProblem(None, f"expected at most 2^26 pixels, got {width or WIDTH} × {height or HEIGHT}")
     camera = None if camera_file is None else read_camera(camera_file)
+    if camera is not None and camera.width * camera.height > PIXELS_MAX:
+        raise InputProblem(camera_file, f"expected at most 2^26 pixels, got {camera.width} × {camera.height}")
     loaded = load_scene(out, scene, axes=axes, repair=repair)
     if camera is None:
         camera = placed_camera(loaded, width or WIDTH, height or HEIGHT, eye, target, up, fov)

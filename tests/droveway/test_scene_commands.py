@@ -277,6 +277,13 @@ def test_a_camera_file_that_is_none_is_exit_3(text: str, words: str, ask: Ask, s
     assert listing(tmp_path) == ["a.ply", "c.json"]
 
 
+def test_a_camera_file_of_too_large_a_picture_is_named_before_the_scene_is_read(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(Camera(16384, 16384, 1.0, 1.0, 0.0, 0.0, np.eye(4)).to_json())
+    told = ask("render", tmp_path / "no.ply", "-o", tmp_path / "a.png", "--camera", path)
+    assert (told.code, told.err) == (3, f"error: {path}: expected at most 2^26 pixels, got 16384 × 16384\n")
+
+
 def test_outputs_are_refused_before_anything_is_read(ask: Ask, scene: Path, tmp_path: Path) -> None:
     for command, words in (
         (("render", scene, "-o", tmp_path / "a.jpg"), "expected an output that ends in .png, got '.jpg'"),
