@@ -2,7 +2,8 @@
 
 It looks along +z (RDF: into the picture, −y up) at the opacity-weighted median of the means, with a vertical field of
 view of 50°, from a distance of 1.2 × r / tan(25°): r is the 90th percentile of the distances of the means from there.
-Where that would leave splats within r of the median before the near plane (0.2), it stands farther back, at 0.2 + r.
+Where that would leave splats within r of the median before the near plane (0.2), it stands farther back, at 0.2 + r,
+and at least at 0.2 + 2^-10: float32 must tell the scene from the near plane.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FOV_Y_DEG = 50.0
 DISTANCE = 1.2
 NEAR = 0.2
+BEYOND_NEAR = 2.0**-10
 _PERCENTILE = (9, 10)
 _WEIGHT_OF_ONE = 1 << 24  # opacities become whole numbers, so that no order of adding matters
 
@@ -39,7 +41,7 @@ def default_camera(scene: Scene, width: int, height: int) -> Camera:
     """
     center = scene_center(scene)
     radius = _radius(scene.means, center) or 1.0
-    distance = max(DISTANCE * radius / tangent_of_half(FOV_Y_DEG), NEAR + radius)
+    distance = max(DISTANCE * radius / tangent_of_half(FOV_Y_DEG), NEAR + max(radius, BEYOND_NEAR))
     x, y, z = center
     return Camera.look_at((x, y, z - distance), center, fov_y_deg=FOV_Y_DEG, width=width, height=height)
 
