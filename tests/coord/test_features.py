@@ -77,7 +77,11 @@ def test_bounds_without_an_area_are_refused(bounds: tuple[float, float, float, f
 
 def test_the_host_s_float_mode_does_not_matter(hostile_mode: Callable[[], AbstractContextManager[None]]) -> None:
     now = fleet(9)
-    wanted = site_bounds((40, 64), 0.7, 0.1, 0.3), fleet_features(now, 5, BOUNDS).tobytes()
+
+    def results() -> list[object]:
+        bounds = [site_bounds((3 * i, 5 * i), 0.1, 0.3, 0.7) for i in range(1, 40)]
+        return [*bounds, *(fleet_features(now, 5, of).tobytes() for of in bounds)]
+
+    wanted = results()
     with hostile_mode():
-        found = site_bounds((40, 64), 0.7, 0.1, 0.3), fleet_features(now, 5, BOUNDS).tobytes()
-    assert found == wanted
+        assert results() == wanted
