@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 MAGICS: Final = {b"JVI\0": "jvi", b"JVIM": "jvim"}
 ENDINGS: Final = (".jvim", ".jvi")
+ONLY_JVIM: Final = "droveway index build VECTORS.npy -o X.jvim makes one"
 
 
 def index_kind(path: Path) -> str | None:
@@ -31,7 +32,7 @@ def load_index(path: Path, *, with_ids: bool = False, otherwise: str = "") -> "T
     if kind is None:
         raise InputProblem(path, f"expected an index (.jvim or .jvi), got {_what(path)}", otherwise or _hint(path))
     if with_ids and kind != "jvim":
-        raise InputProblem(path, "expected an index with ids (.jvim), got one without (.jvi)", "index build -o X.jvim")
+        raise InputProblem(path, "expected an index with ids (.jvim), got one without (.jvi)", ONLY_JVIM)
     from vector import IdMapIndex, TurboIndex
 
     with reading(path):
@@ -55,13 +56,14 @@ def about(path: Path, **named: Path | None) -> Iterator[None]:
     except (IndexFileError, IndexSaveError):
         raise
     except VectorError as error:
-        text = str(error)
+        text, _, mend = str(error).partition(" (hint: ")
+        hint = mend.removesuffix(")").replace("upsert replaces", "--upsert replaces the rows that are there")
         _, colon, rest = text.partition(": ")
         name, colon_too, detail = rest.partition(": ")
         file = named.get(name)
         if colon_too and file is not None:
-            raise InputProblem(file, detail) from error
-        raise InputProblem(path, rest if colon else text) from error
+            raise InputProblem(file, detail, hint) from error
+        raise InputProblem(path, rest if colon else text, hint) from error
 
 
 def _what(path: Path) -> str:

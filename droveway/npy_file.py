@@ -112,6 +112,9 @@ class NpyFile:
         got = f"{dtype.name}[{', '.join(map(str, shape))}]"
         if dtype != wanted.dtype:
             order = " with the other byte order" if dtype == wanted.dtype.newbyteorder(">") else ""
+            least = self._least(shape, dtype) if wanted is IDS and dtype.kind == "i" else 0
+            if least < 0:  # made unsigned, it would be another id
+                raise InputProblem(self.path, f"expected {expected}, got {got} with {least} in it")
             self._refuse(expected, got + order, _conversion(dtype, wanted))
         if len(shape) != wanted.dimensions:
             mend = {1: "x.reshape(1, -1)", 3: "x.reshape(-1, x.shape[-1])"} if wanted.dimensions == 2 else {}
@@ -129,6 +132,13 @@ class NpyFile:
         if present != expected_bytes:
             raise InputProblem(self.path, f"expected {expected_bytes} bytes behind the header ({got}), got {present}")
         return tuple(shape)
+
+    def _least(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+        """The least of the integers in the file, 0 where it is too short for them or there are none."""
+        try:
+            return int(np.memmap(self.path, dtype, "r", self._data_start, tuple(shape)).min(initial=0))
+        except (OSError, ValueError, OverflowError):
+            return 0
 
     def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         wanted = f"expected a .npy file of {self.wanted.dtype.name}[{self.wanted.shape}] {self.wanted.what}"

@@ -268,6 +268,16 @@ def mistakes(folder: Path) -> dict[str, tuple[tuple[object, ...], int, str]]:
             ("search", x, q, "-o", folder / "a.csv"), 2,
             f"{folder / 'a.csv'}: expected an output that ends in .npz, got '.csv'\n",
         ),
+        "an id that is there": (
+            ("index", "add", x, folder / "one.npy", "--ids", folder / "known.npy"), 3,
+            f"{folder / 'known.npy'}: ids[0] = {2**60} is in the index already, nothing was added\n"
+            "hint: --upsert replaces the rows that are there\n",
+        ),
+        "ids of a file without any": (
+            ("index", "remove", folder / "x.jvi", ids), 3,
+            f"{folder / 'x.jvi'}: expected an index with ids (.jvim), got one without (.jvi)\n"
+            "hint: droveway index build VECTORS.npy -o X.jvim makes one\n",
+        ),
         "an answer over the index": (
             ("search", folder / "x.npz", q, "-o", folder / "x.npz"), 2,
             f"{folder / 'x.npz'}: expected another file than the input\nhint: choose another output\n",
@@ -303,6 +313,9 @@ def test_a_mistake_is_named_and_leaves_everything_as_it_was(case: str, folder: P
     np.save(folder / "nan.npy", nan)
     (folder / "s.ply").write_bytes(b"ply\nformat binary_little_endian 1.0\n")
     (folder / "e.jvim").write_bytes(b"")
+    np.save(folder / "one.npy", ROWS[:1])
+    np.save(folder / "known.npy", IDS[:1])
+    TurboIndex(3).save(folder / "x.jvi")
     for copy, name in (("x.npz", "x.jvim"), ("a.npz", "ids.npy"), ("i.jvim", "ids.npy")):
         (folder / copy).write_bytes((folder / name).read_bytes())
     before = {path: path.read_bytes() for path in folder.iterdir()}

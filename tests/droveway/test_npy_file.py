@@ -92,6 +92,16 @@ def test_ids_of_another_type_are_refused(array: np.ndarray, got: str, mend: bool
     assert bool(hint) == mend
 
 
+def test_negative_ids_are_named_and_not_mended_into_others(tmp_path: Path) -> None:
+    path = saved(tmp_path, np.array([4, -3, -1]))
+    with pytest.raises(InputProblem) as caught:
+        read_ids(path)
+    assert (str(caught.value), caught.value.hint) == (f"{path}: expected uint64[n], got int64[3] with -3 in it", "")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputProblem, match=r"expected uint64\[n\], got int64\[3\]$"):
+        read_ids(path)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e16, -2e30])
 def test_a_number_that_no_index_takes_is_named_by_row_and_column(value: float, tmp_path: Path) -> None:
     rows = ROWS.copy()
