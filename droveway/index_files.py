@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from droveway.exits import InputProblem, quoted, reading
+from droveway.exits import InputProblem, UsageProblem, quoted, reading, writing
 
 if TYPE_CHECKING:
     from vector import IdMapIndex, TurboIndex
@@ -37,6 +37,29 @@ def load_index(path: Path, *, with_ids: bool = False, otherwise: str = "") -> "T
 
     with reading(path):
         return (IdMapIndex if kind == "jvim" else TurboIndex).load(path)
+
+
+@contextlib.contextmanager
+def changing_index(path: Path, *, with_ids: bool = False) -> Iterator[Any]:
+    """The index of a file, to be changed inside; at the end it is saved in its place.
+
+    Raises as `load_index`, and UsageProblem, with the file as it is, where another process replaced it meanwhile.
+    """
+    before = _root(path)
+    index = load_index(path, with_ids=with_ids)
+    yield index
+    if _root(path) != before:  # saving would undo what the other one did
+        raise UsageProblem(path, "another command changed it meanwhile: nothing was written", "run this command again")
+    with writing(path):
+        index.save(path)
+
+
+def _root(path: Path) -> bytes:
+    from coord.regular_file import open_regular
+
+    with reading(path), open_regular(path) as stream:
+        stream.seek(224)  # docs/formats/jvi.md
+        return stream.read(32)
 
 
 @contextlib.contextmanager

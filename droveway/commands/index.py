@@ -95,30 +95,28 @@ def info(out: Output, file: Path) -> int:
 @click.option("--upsert", is_flag=True, help="Replace rows whose ids are there already.")
 def add(out: Output, file: Path, vectors: Path, ids: Path | None, upsert: bool) -> int:
     """Add rows to an index: all of them, or none where an id is there already."""
-    from droveway.index_files import about, index_kind, index_record, load_index
+    from droveway.index_files import about, changing_index, index_kind, index_record
     from droveway.npy_file import VECTORS, NpyFile, check_dim, read_ids
 
-    index: Any = load_index(file)
-    with_ids = index_kind(file) == "jvim"
-    if with_ids and ids is None:
-        raise UsageProblem(
-            file, "new rows need ids: expected --ids F, uint64[n] in a .npy file", _next_ids(index, vectors)
-        )
-    if not with_ids and (ids is not None or upsert):
-        raise UsageProblem(file, "the rows of a .jvi go by number: expected neither --ids nor --upsert")
-    before = len(index)
-    with NpyFile(vectors, VECTORS) as rows:
-        check_dim(vectors, rows.shape, index.dim, file)
-        if ids is None:
-            for block in _told(rows, out):
-                index.add(block)
-        else:
-            numbers = read_ids(ids, once=True)
-            _require_as_many(ids, len(numbers), vectors, len(rows))
-            with about(ids):
-                (index.upsert if upsert else index.add)(rows.read(), numbers)
-    with writing(file):
-        index.save(file)
+    with changing_index(file) as index:
+        with_ids = index_kind(file) == "jvim"
+        if with_ids and ids is None:
+            raise UsageProblem(
+                file, "new rows need ids: expected --ids F, uint64[n] in a .npy file", _next_ids(index, vectors)
+            )
+        if not with_ids and (ids is not None or upsert):
+            raise UsageProblem(file, "the rows of a .jvi go by number: expected neither --ids nor --upsert")
+        before = len(index)
+        with NpyFile(vectors, VECTORS) as rows:
+            check_dim(vectors, rows.shape, index.dim, file)
+            if ids is None:
+                for block in _told(rows, out):
+                    index.add(block)
+            else:
+                numbers = read_ids(ids, once=True)
+                _require_as_many(ids, len(numbers), vectors, len(rows))
+                with about(ids):
+                    (index.upsert if upsert else index.add)(rows.read(), numbers)
     record = {**index_record(file, index), "added": len(index) - before}
     out.result(record, _described(record))
     return exits.YES
@@ -129,16 +127,14 @@ def add(out: Output, file: Path, vectors: Path, ids: Path | None, upsert: bool) 
 @click.argument("ids", metavar="IDS.npy", type=PATH)
 def remove(out: Output, file: Path, ids: Path) -> int:
     """Remove the rows with these ids, uint64[n] in a .npy file: all of them, or none where an id is unknown."""
-    from droveway.index_files import about, index_record, load_index
+    from droveway.index_files import about, changing_index, index_record
     from droveway.npy_file import read_ids
 
-    index: Any = load_index(file, with_ids=True)
-    before = len(index)
-    numbers = read_ids(ids, once=True)
-    with about(ids):
-        index.remove(numbers)
-    with writing(file):
-        index.save(file)
+    with changing_index(file, with_ids=True) as index:
+        before = len(index)
+        numbers = read_ids(ids, once=True)
+        with about(ids):
+            index.remove(numbers)
     record = {**index_record(file, index), "removed": before - len(index)}
     out.result(record, _described(record))
     return exits.YES

@@ -158,6 +158,29 @@ def test_rows_are_added_replaced_and_removed_whole(folder: Path, ask: Ask) -> No
     assert (told.code, told.err) == (3, f"error: {folder / 'gone.npy'}: no row has id 1\n")
 
 
+@pytest.mark.parametrize("word", ["add", "remove"])
+def test_what_another_command_did_meanwhile_is_not_undone(
+    word: str, folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from droveway import npy_file
+
+    read, other = npy_file.read_ids, IdMapIndex(24, metric="cosine", seed=5)
+
+    def read_late(path: Path, *, once: bool = False) -> Any:
+        other.save(folder / "x.jvim")
+        return read(path, once=once)
+
+    np.save(folder / "new.npy", np.arange(300, dtype=np.uint64))
+    arguments = {"add": (folder / "rows.npy", "--ids", folder / "new.npy"), "remove": (folder / "ids.npy",)}[word]
+    monkeypatch.setattr(npy_file, "read_ids", read_late)
+    told = ask("index", word, folder / "x.jvim", *arguments)
+    assert (told.code, told.err) == (
+        2, f"error: {folder / 'x.jvim'}: another command changed it meanwhile: nothing was written\n"
+        "hint: run this command again\n",
+    )  # fmt: skip
+    assert IdMapIndex.load(folder / "x.jvim").cid == other.cid
+
+
 def test_rows_are_added_to_an_index_without_ids(folder: Path, ask: Ask) -> None:
     ask("index", "build", folder / "rows.npy", "-o", folder / "a.jvi")
     assert ask("index", "add", folder / "a.jvi", folder / "q.npy", "--json").record["rows"] == 307
