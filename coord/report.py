@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -103,11 +104,11 @@ def parse_checkpoint(value: tuple[int | str, bytes | str] | str) -> tuple[int, b
                 "checkpoint: expected SIZE:ROOT, or the lines origin, size and base64 root, each ended by a newline, "
                 f"got {value[:40]!r}"
             )
-        return _size(lines[1], "line 2: "), _base64_root(lines[2])
+        return _size(lines[1], "line 2: "), _base64_root(lines[2], "the base64 of a root of 32 bytes")
     size, root = value
     size = _size(str(size), "")
     if isinstance(root, str):
-        root = bytes.fromhex(root) if len(root) == 64 else _base64_root(root)
+        root = _hexadecimal_root(root) or _base64_root(root, "the 64 hexadecimal digits of a root, or its base64")
     if len(root) != 32:
         raise ValueError(f"checkpoint: expected a root of 32 bytes, got {len(root)} bytes")
     return size, root
@@ -121,11 +122,16 @@ def _size(text: str, where: str) -> int:
     return int(text)
 
 
-def _base64_root(text: str) -> bytes:
+def _hexadecimal_root(text: str) -> bytes:
+    """The root, or nothing where the text is not 64 such digits."""
+    return bytes.fromhex(text) if len(text) == 64 and set(text) <= set(string.hexdigits) else b""
+
+
+def _base64_root(text: str, expected: str) -> bytes:
     try:
         root = base64.b64decode(text, validate=True)
     except binascii.Error:
         root = b""
     if len(root) != 32:
-        raise ValueError(f"checkpoint: expected the base64 of a root of 32 bytes, got {text[:60]!r}")
+        raise ValueError(f"checkpoint: expected {expected}, got {text[:64]!r}")
     return root

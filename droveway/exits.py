@@ -51,6 +51,7 @@ CODES: Final[dict[str, int]] = {
     "tensor.errors.TensorError": INPUT,
     "vector.errors.IndexSaveError": USAGE,
     "vector.errors.VectorError": INPUT,
+    "splat.errors.TooManyPairsError": LIMIT,
     "splat.errors.SplatError": INPUT,
     "builtins.MemoryError": LIMIT,
     "builtins.KeyboardInterrupt": INTERRUPTED,

@@ -12,7 +12,7 @@ from tensor._source_folder import load_kernels
 
 if TYPE_CHECKING:
     from splat.camera import Camera
-    from splat.errors import SceneFileError, SplatError, SplatTypeError, SplatValueError
+    from splat.errors import SceneFileError, SplatError, SplatTypeError, SplatValueError, TooManyPairsError
     from splat.image import Image, RenderStats
     from splat.rendering import render
     from splat.scene import Scene
@@ -31,6 +31,7 @@ _HOMES = {
     "SplatError": "errors",
     "SplatTypeError": "errors",
     "SplatValueError": "errors",
+    "TooManyPairsError": "errors",
     "render": "rendering",
 }
 
@@ -44,6 +45,7 @@ __all__ = [
     "SplatError",
     "SplatTypeError",
     "SplatValueError",
+    "TooManyPairsError",
     "build_info",
     "render",
 ]

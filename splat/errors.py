@@ -3,6 +3,7 @@
 SplatError
 ├── SplatTypeError   (TypeError)    an argument of another kind or element type than the function computes with
 ├── SplatValueError  (ValueError)   a value or a shape that no scene, camera or picture can be made of
+│   └── TooManyPairsError           splats so large in the picture that their lists would not fit
 └── SceneFileError   (ValueError)   a scene file that can't be read: .path .offset .field .expected .found
 """
 
@@ -19,6 +20,10 @@ class SplatTypeError(SplatError, TypeError):
 
 class SplatValueError(SplatError, ValueError):
     """A value or a shape of an argument that no answer can be given for."""
+
+
+class TooManyPairsError(SplatValueError):
+    """The splats touch more tiles of the picture than `render` keeps lists for; nothing was drawn."""
 
 
 class SceneFileError(SplatError, ValueError):

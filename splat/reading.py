@@ -71,7 +71,7 @@ def _read(path: Path) -> _Content:
 
 def _not_readable(path: Path, head: bytes) -> SceneFileError:
     if path.suffix.lower() == ".ply":
-        return SceneFileError(path, 0, "magic", "ply and the end of the line", repr(head))
+        return SceneFileError(path, 0, "magic", "ply and the end of the line", repr(head) if head else "an empty file")
     named = [name for signature, name in _SIGNATURES if head.startswith(signature)]
     found = named[0] if named else _EXTENSIONS.get(path.suffix.lower())
     if found is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from splat.blend import blend, blend_by_twin
-from splat.errors import SplatTypeError, SplatValueError
+from splat.errors import SplatTypeError, SplatValueError, TooManyPairsError
 from splat.image import Image, RenderStats
 from splat.projection import REFERENCE, Projected, project, view_of
 from splat.settings import RenderSettings
@@ -36,7 +36,7 @@ def render(scene: Scene, camera: Camera, settings: RenderSettings | None = None)
     Splatting", 2023).
 
     Raises SplatTypeError for other arguments; SplatValueError for pictures above 16384 pixels a side or 2^26 in all,
-    and where the splats touch more than 2^26 tiles of 16 × 16 pixels together; BudgetExceeded.
+    its TooManyPairsError where the splats touch more than 2^26 tiles of 16 × 16 pixels together; BudgetExceeded.
 
     >>> from splat.camera import Camera
     >>> from splat.scene import Scene
@@ -56,7 +56,7 @@ def render_tiled(scene: Scene, camera: Camera, settings: RenderSettings | None, 
     view = view_of(camera, settings, scene.antialiased, tile_log2)
     projected = project(scene, view)
     if projected.tally.pairs > PAIRS_MAX:
-        raise SplatValueError(_too_many(projected))
+        raise TooManyPairsError(_too_many(projected))
     stats, records, order = RenderStats(*projected.tally), projected.records, depth_order(projected.z)
     if REFERENCE:
         twin = blend_by_twin(records[projected.slot[order]], view, settings)

@@ -78,7 +78,8 @@ def matrix(x: object, width: int | None, function: str, name: str) -> F32:
     given = array(x, function, name)
     good = given.ndim == 2 and given.dtype == np.float32 and given.dtype.isnative
     if not good or given.shape[1] != (width or given.shape[1]) or not 1 <= given.shape[1] <= DIM_MAX:
-        raise VectorValueError(_matrix_error(given, width, function, name))
+        typed = given.dtype == np.float32 and given.dtype.isnative
+        raise (VectorValueError if typed else VectorTypeError)(_matrix_error(given, width, function, name))
     rows: F32 = arrays.contiguous(arrays.readable(given), function)
     _finite(rows, function, name)
     return rows
@@ -116,7 +117,7 @@ def ids(value: object, function: str, name: str, count: int | None = None) -> U6
     if given.dtype.kind == "i" and given.size and int(given.min()) < 0:
         raise VectorValueError(f"{function}: {name} must not be negative, got {int(given.min())}")
     if given.dtype != np.uint64 or not given.dtype.isnative:
-        raise VectorValueError(f"{got} (hint: {name}.astype(numpy.uint64))" if given.dtype.kind in "iu" else got)
+        raise VectorTypeError(f"{got} (hint: {name}.astype(numpy.uint64))" if given.dtype.kind in "iu" else got)
     if given.ndim != 1 or (count is not None and len(given) != count):
         raise VectorValueError(got)
     out: U64 = arrays.contiguous(arrays.readable(given), function)

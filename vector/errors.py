@@ -2,8 +2,8 @@
 
 VectorError
 ├── VectorKeyError    (KeyError)     an id or a slot that no row has
-├── VectorTypeError   (TypeError)    an argument of another kind or element type than the function computes with
 ├── VectorValueError  (ValueError)   a value or a shape that no answer can be given for
+│   └── VectorTypeError   (TypeError too)   an argument of another kind or element type than the function computes with
 ├── IndexFileError    (ValueError)   a file that holds no index: .path .offset .field .expected .found
 │   ├── CidMismatch          bytes that are not those that the index was saved with
 │   └── UnsupportedIndex     a legal file of a kind that this version doesn't read
@@ -28,12 +28,16 @@ class VectorKeyError(VectorError, KeyError):
         return str(self.args[0]) if self.args else ""  # KeyError would print the quotes too
 
 
-class VectorTypeError(VectorError, TypeError):
-    """An argument is of a kind that the function does not compute with."""
-
-
 class VectorValueError(VectorError, ValueError):
     """A value or a shape of an argument that no answer can be given for; nothing was changed."""
+
+
+class VectorTypeError(VectorValueError, TypeError):
+    """An argument is of a kind, or an array of an element type, that the function does not compute with.
+
+    It is a ValueError as well as a TypeError: whether float64 rows are a wrong type or a wrong value is a matter of
+    taste.
+    """
 
 
 class IndexFileError(VectorError, ValueError):

@@ -274,7 +274,11 @@ FORMS = "checkpoint: expected SIZE:ROOT, or the lines origin, size and base64 ro
             "foo",
             FORMS + "'foo'",
         ),
-        ("5:abc", "checkpoint: expected the base64 of a root of 32 bytes, got 'abc'"),
+        ("5:abc", "checkpoint: expected the 64 hexadecimal digits of a root, or its base64, got 'abc'"),
+        (
+            "5:" + "g" * 64,
+            "checkpoint: expected the 64 hexadecimal digits of a root, or its base64, got '" + "g" * 64 + "'",
+        ),
         ("a\n01\nAAAA\n", "checkpoint: line 2: expected a decimal size below 2^64, got '01'"),
         ("a\n-1\nAAAA\n", "checkpoint: line 2: expected a decimal size below 2^64, got '-1'"),
         ("a\n1\nAAAA\n", "checkpoint: expected the base64 of a root of 32 bytes, got 'AAAA'"),

@@ -179,7 +179,7 @@ def test_an_integer_of_an_ascii_file_must_be_one_that_its_type_holds(make_ply, i
 
 
 FOREIGN = [
-    (b"", "a.ply", "magic at byte 0: expected ply and the end of the line, found b''"),
+    (b"", "a.ply", "magic at byte 0: expected ply and the end of the line, found an empty file"),
     (b"NGSP\x02\0\0\0", "a.spz", "SPZ, which this version does not read"),
     (b"\x1f\x8b\x08\0", "a.spz", "gzip, as of SPZ, which this version does not read"),
     (b"glTF\x02\0\0\0", "a.glb", "glTF, which this version does not read"),

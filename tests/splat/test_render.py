@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 import tensor
-from splat import Camera, RenderSettings, Scene, SplatTypeError, SplatValueError, projection, render, rendering
+from splat import (
+    Camera,
+    RenderSettings,
+    Scene,
+    SplatTypeError,
+    SplatValueError,
+    TooManyPairsError,
+    projection,
+    render,
+    rendering,
+)
 from splat.projection import REFERENCE
 from splat.render_f64_ref import render_f64
 from splat.synthetic import warehouse, warehouse_camera
@@ -146,7 +156,7 @@ def test_too_many_pairs_are_refused_with_the_largest_splat():
         np.zeros((n, 1, 3), np.float32),
     )  # fmt: skip
     camera = Camera(16384, 4096, 8192.0, 8192.0, 8192.0, 2048.0, np.eye(4))
-    with pytest.raises(SplatValueError) as caught:
+    with pytest.raises(TooManyPairsError) as caught:
         render(scene, camera)
     assert str(caught.value) == (
         "render: the splats touch 78643200 tiles together, the limit is 67108864; the largest is splat 0, which covers "

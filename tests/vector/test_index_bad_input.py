@@ -128,6 +128,15 @@ def test_integers_of_numpy_are_integers_and_any_k_is_one():
     assert index.search(ROWS, 2**300)[1].shape == exact_search(ROWS, ROWS, 2**300)[1].shape == (6, 6)
 
 
+def test_rows_of_another_element_type_are_a_wrong_type_and_a_wrong_value():
+    for call in (slots().add, lambda x: slots().search(x, 1), lambda x: exact_search(x, x, 1)):
+        for kind in (TypeError, ValueError):
+            with pytest.raises(
+                kind, match=r"must be float32\[n, .\], got float64\[6, 3\] \(hint: .\.astype\(numpy.float32\)\)"
+            ):
+                call(ROWS.astype(np.float64))
+
+
 @pytest.mark.parametrize(
     ("k", "error", "text"),
     [
@@ -145,7 +154,7 @@ def test_k_is_checked(k: object, error: type[Exception], text: str):
 @pytest.mark.parametrize(
     ("ids", "error", "text"),
     [
-        (np.arange(2, dtype=np.int64), VectorValueError,
+        (np.arange(2, dtype=np.int64), VectorTypeError,
          "IdMapIndex.add: ids must be uint64[2], got int64[2] (hint: ids.astype(numpy.uint64))"),
         (np.array([1, -5]), VectorValueError, "IdMapIndex.add: ids must not be negative, got -5"),
         (np.arange(3, dtype=np.uint64), VectorValueError, "IdMapIndex.add: ids must be uint64[2], got uint64[3]"),
