@@ -122,7 +122,7 @@ def search_moments(folder: Path) -> Searched:
     moments, ticks = _moments(folder)
     rows = np.empty((ROWS, moments.shape[1]), np.float32)
     rows[: len(moments)] = moments
-    rows[len(moments) :] = mixture(moments, ROWS - len(moments), ROW_SPREAD, SEED)[0]
+    mixture(moments, ROWS - len(moments), ROW_SPREAD, SEED, out=rows[len(moments) :])
     asked = np.arange(FIRST_QUERY_TICK, len(moments), QUERY_EVERY)[:QUERIES]
     noise, _ = mixture(np.zeros((1, rows.shape[1]), np.float32), QUERIES, QUERY_SPREAD, SEED + 1)
     with plain_mode():

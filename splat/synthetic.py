@@ -24,6 +24,7 @@ from tensor import elementary
 from tensor.float_mode import plain_mode
 from tensor.random import Key
 
+F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -83,18 +84,21 @@ def warehouse(blocked: Any, cell_m: float, n: int, sh_degree: int, seed: int) ->
     grid, side, degree = _checked(blocked, cell_m, n, sh_degree)
     keys = Key(seed).split(6)
     kinds = _kinds(grid, keys[0])
-    parts = [_splats(kind, k, grid) for kind, k in zip(kinds, _shares(kinds, n), strict=True)]
-    center, scale, color, normal = (np.concatenate([part[i] for part in parts]) for i in range(4))
-    grain = np.concatenate([np.full(len(part[0]), kind.grain) for part, kind in zip(parts, kinds, strict=True)])
-    color = np.clip(color * (1.0 + grain * (keys[1].uniform(n).astype(np.float64) - 0.5))[:, None], 0.0, 1.0)
-    floor = normal[:, _Y] != 0
-    return Scene(
-        means=(center * side).astype(np.float32),
-        log_scales=elementary.log(scale * side).astype(np.float32),
-        quats=_turned(keys[2].uniform(n), floor),
-        opacities=(0.94 + 0.05 * keys[3].uniform(n).astype(np.float64)).astype(np.float32),
-        sh=_harmonics(color, normal, degree, keys[4]),
-    )
+    sizes = ((3,), (3,), (4,), (), (coefficient_count(degree), 3))
+    means, log_scales, quats, opacities, sh = (np.empty((n, *size), np.float32) for size in sizes)
+    start = 0
+    for kind, k in zip(kinds, _shares(kinds, n), strict=True):  # one at a time: in float64 each splat takes 100 bytes
+        center, scale, color = _splats(kind, k, grid)
+        m = len(center)
+        part = slice(start, start + m)
+        means[part] = center * side
+        log_scales[part] = elementary.log(scale * side)
+        quats[part] = _turned(keys[2].uniform(m, offset=start), lies=kind.normal[0] == _Y)
+        opacities[part] = 0.94 + 0.05 * keys[3].uniform(m, offset=start).astype(np.float64)
+        grain = kind.grain * (keys[1].uniform(m, offset=start).astype(np.float64) - 0.5)
+        _write_harmonics(sh[part], np.clip(color * (1.0 + grain)[:, None], 0.0, 1.0), kind.normal, keys[4], start)
+        start += m
+    return Scene(means, log_scales, quats, opacities, sh)
 
 
 @plain_mode()
@@ -289,9 +293,9 @@ def _area(kind: _Patches) -> I64:
     return np.floor(a * b * kind.weight * 1000 + 0.5).astype(np.int64)
 
 
-def _splats(kind: _Patches, k: I64, grid: Mask) -> tuple[F64, F64, F64, F64]:
-    """Centre, standard deviations, colour and normal of each splat of a kind; patch i has k[i] of them, in rows."""
-    axis, sign = kind.normal
+def _splats(kind: _Patches, k: I64, grid: Mask) -> tuple[F64, F64, F64]:
+    """Centre, standard deviations and colour of each splat of a kind; patch i has k[i] of them, in rows."""
+    axis = kind.normal[0]
     u, v = (i for i in range(3) if i != axis)
     owner = np.repeat(np.arange(len(k)), k)
     item = np.arange(len(owner)) - np.repeat(np.cumsum(k) - k, k)
@@ -310,9 +314,7 @@ def _splats(kind: _Patches, k: I64, grid: Mask) -> tuple[F64, F64, F64, F64]:
     color = kind.color[owner]
     if axis == _Y and kind.fill == _FILL_FLOOR:
         color = color * _light(center, grid)[:, None]
-    normal = np.zeros((len(owner), 3))
-    normal[:, axis] = sign
-    return center, scale, color, normal
+    return center, scale, color
 
 
 def _light(center: F64, grid: Mask) -> F64:
@@ -329,23 +331,26 @@ def _light(center: F64, grid: Mask) -> F64:
     return np.maximum(light, 0.3)
 
 
-def _turned(draws: NDArray[np.float32], floor: Mask) -> NDArray[np.float32]:
+def _turned(draws: F32, *, lies: bool) -> F32:
     """Quaternions: what stands is turned by up to two degrees about the upright axis; what lies is not."""
-    half = np.where(floor, np.float32(0), (draws - np.float32(0.5)) * np.float32(0.035))
+    half = np.zeros_like(draws) if lies else (draws - np.float32(0.5)) * np.float32(0.035)
     quats = np.zeros((len(draws), 4), np.float32)
     quats[:, 0], quats[:, 2] = elementary.cos(half), elementary.sin(half)
     return quats
 
 
-def _harmonics(color: F64, normal: F64, degree: int, key: Key) -> NDArray[np.float32]:
-    """Coefficients [n, (degree + 1)², 3] of the colours; what is seen head-on is a little lighter."""
-    n = len(color)
-    sh = np.zeros((n, coefficient_count(degree), 3))
+def _write_harmonics(sh: F32, color: F64, normal: tuple[int, int], key: Key, first: int) -> None:
+    """Coefficients of the splats from number `first` on, into sh [m, (degree + 1)², 3].
+
+    They give the colours; what is seen head-on is a little lighter.
+    """
+    axis, sign = normal
+    m, count = sh.shape[:2]
     sh[:, 0] = (color - 0.5) / C0
-    if degree >= 1:
-        strength = np.where(normal[:, _Y] != 0, -0.06, -0.05)
-        for coefficient, axis, sign in ((1, _Y, -1), (2, _Z, 1), (3, _X, -1)):
-            sh[:, coefficient] = (sign * strength * normal[:, axis] / C1)[:, None]
-    if degree >= 2:
-        sh[:, 4:] = 0.02 * (key.uniform((n, sh.shape[1] - 4, 3)).astype(np.float64) - 0.5)
-    return sh.astype(np.float32)
+    if count > 1:
+        strength = -0.06 if axis == _Y else -0.05
+        for coefficient, along, direction in ((1, _Y, -1), (2, _Z, 1), (3, _X, -1)):
+            sh[:, coefficient] = direction * strength * (float(sign) if along == axis else 0.0) / C1
+    if count > 4:
+        draws = key.uniform((m, count - 4, 3), offset=first * (count - 4) * 3)
+        sh[:, 4:] = 0.02 * (draws.astype(np.float64) - 0.5)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor import memory
-from tensor.arrays import as_floats
+from tensor.arrays import as_floats, describe
 from tensor.float_mode import plain_mode
 from tensor.random import Key
 from vector.errors import VectorValueError
@@ -16,16 +16,17 @@ __all__ = ["mixture"]
 F32 = NDArray[np.float32]
 I64 = NDArray[np.int64]
 
-BLOCK_ROWS = 4096  # rows made at a time: bounds the working memory, never a result
+BLOCK_ROWS = 512  # a block of noise and its centres are all that is held beside the rows
 ROWS_MAX = 2**40
 SPREAD_MAX = 1e15
 
 
 @plain_mode()
-def mixture(centres: F32, n: int, spread: float, seed: int) -> tuple[F32, I64]:
+def mixture(centres: F32, n: int, spread: float, seed: int, *, out: F32 | None = None) -> tuple[F32, I64]:
     """n rows, each a centre drawn at random plus `spread` times a standard normal number in every coordinate.
 
     centres: float32[m, d], m ≥ 1, finite.  n: 0 or more.  spread: at least 0.  seed: an int 0 ≤ seed < 2^64.
+    out: float32[n, d] that the rows are written to (None: a new array).
 
     Returns (float32[n, d], int64[n]): the rows, and the centre of each. Row i depends on centres, spread, seed and i
     only, so a longer mixture starts with a shorter one. The numbers are Philox's (`tensor.random`): which centre from
@@ -50,7 +51,10 @@ def mixture(centres: F32, n: int, spread: float, seed: int) -> tuple[F32, I64]:
         raise VectorValueError(f"mixture: spread must be from 0 to {SPREAD_MAX:g}, got {spread}")
     draws, noise = Key(seed).split(2)
     count, width = points.shape
-    out: F32 = memory.allocate((n, width), np.float32, "vector.mixture")
+    if out is None:
+        out = memory.allocate((n, width), np.float32, "vector.mixture")
+    elif out.shape != (n, width) or out.dtype != np.float32:
+        raise VectorValueError(f"mixture: out must be float32[{n}, {width}], got {describe(out)}")
     which = draws.randint(0, count, n)
     for start in range(0, n, BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, n)

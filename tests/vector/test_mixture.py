@@ -45,12 +45,22 @@ def test_strided_centres_are_centres() -> None:
     assert (mixture(wide[:, ::2], 7, 1.0, 4)[0] == mixture(CENTRES, 7, 1.0, 4)[0]).all()
 
 
+def test_rows_are_written_where_one_asks() -> None:
+    table = np.zeros((9, 10), np.float32)
+    rows, which = mixture(CENTRES, 6, 1.0, 4, out=table[2:8, ::2])
+    expected, which_expected = mixture(CENTRES, 6, 1.0, 4)
+    assert np.shares_memory(rows, table) and (rows == expected).all() and (which == which_expected).all()
+    assert not table[:2].any() and not table[8:].any() and not table[:, 1::2].any()
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
         ({"centres": CENTRES[0]}, "centres must be float32[m, d] with m and d of at least 1, got shape (5,)"),
         ({"centres": CENTRES[:0]}, "centres must be float32[m, d] with m and d of at least 1, got shape (0, 5)"),
         ({"centres": CENTRES + np.float32(np.inf)}, "centres must be finite"),
+        ({"out": np.empty((3, 4), np.float32)}, "out must be float32[3, 5], got float32[3, 4]"),
+        ({"out": np.empty((3, 5))}, "out must be float32[3, 5], got float64[3, 5]"),
         ({"n": -1}, "n must be from 0 to 2^40, got -1"),
         ({"spread": -0.5}, "spread must be from 0 to 1e+15, got -0.5"),
         ({"spread": float("nan")}, "spread must be from 0 to 1e+15, got nan"),
