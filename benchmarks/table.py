@@ -1,4 +1,4 @@
-"""The README's tables from the lines in benchmarks/results: `python benchmarks/table.py [--write]`.
+"""The tables of README and docs/benchmarks.md from benchmarks/results: `python benchmarks/table.py [--write]`.
 
 Without --write it prints them. No line is left out because the peer was faster.
 """
@@ -128,6 +128,29 @@ def render() -> Iterator[str]:
             yield f"| {line['case']} | {ours} | {line['peer_name']}: {peer} | {line['ratio']:.2f} |\n"
 
 
+def stages() -> Iterator[str]:
+    """Milliseconds of a picture: one scene a row, one step a column."""
+    rows: dict[str, dict[str, Line]] = {}
+    for line in lines("render"):
+        if line["unit"] == "ms":
+            scene, _, step = line["case"].rpartition(", ")
+            rows.setdefault(scene, {})[step] = line
+    for scene, steps in rows.items():
+        if scene == next(iter(rows)):
+            yield f"| one picture of 1280 × 720, ms | {' | '.join(steps)} | all |\n|---|{'---|' * (len(steps) + 1)}\n"
+        whole = next(iter(steps.values()))["peer"]
+        cells = (number(line["ours"]) for line in steps.values())
+        yield f"| {scene} | {' | '.join(cells)} | {number(whole)} |\n"
+
+
+def pictures() -> Iterator[str]:
+    """How near our pictures are to others of the same view."""
+    for at, line in enumerate(line for line in lines("render") if line["unit"] == "dB"):
+        if at == 0:
+            yield "| picture | dB | at least |\n|---|---|---|\n"
+        yield f"| {line['case']} | {number(line['ours'])} | {number(line['peer'])} |\n"
+
+
 def number(value: float) -> str:
     """Three digits, thousands apart."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -136,7 +159,7 @@ def number(value: float) -> str:
 def limits() -> Iterator[str]:
     """Everything else that has a limit of our own."""
     kept = [*lines("footprint"), *(line for line in lines("simulate") if line["unit"] in {"share", "zones"})]
-    kept += [line for line in [*lines("search"), *lines("render")] if line["peer_name"] == "limit"]
+    kept += [line for line in lines("search") if line["peer_name"] == "limit"]
     if kept:
         yield "| what | measured | limit |\n|---|---|---|\n"
         for line in kept:
@@ -147,24 +170,26 @@ def limits() -> Iterator[str]:
             yield f"| {line['case']} | {ours}{'' if share else f' {unit}'} | {bound} {peer} |\n"
 
 
-def tables() -> str:
-    """All tables, as they stand in the README."""
-    return "\n".join(
-        "".join(part)
-        for part in map(list, (kernels(), fleets(), planning_and_ledger(), search(), render(), limits()))
-        if part
-    )
+PAGES = {
+    "README.md": (fleets, planning_and_ledger, search, render, limits),
+    "docs/benchmarks.md": (kernels, stages, pictures),
+}
+
+
+def tables(page: str) -> str:
+    """All tables of a page, as they stand in it."""
+    return "\n".join("".join(part) for part in (list(make()) for make in PAGES[page]) if part)
 
 
 def main() -> None:
-    """Print the tables, or put them between the marks in the README."""
-    if sys.argv[1:] != ["--write"]:
-        sys.stdout.write(tables())
-        return
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text().partition(START)
-    after = rest.partition(END)[2]
-    readme.write_text(before + START + tables() + END + after)
+    """Print the tables, or put them between the marks in the pages."""
+    for page in PAGES:
+        if sys.argv[1:] != ["--write"]:
+            sys.stdout.write(f"{page}\n\n{tables(page)}\n")
+            continue
+        before, _, rest = (ROOT / page).read_text().partition(START)
+        after = rest.partition(END)[2]
+        (ROOT / page).write_text(before + START + tables(page) + END + after)
 
 
 if __name__ == "__main__":

@@ -68,9 +68,11 @@ def test_the_python_example_is_short_and_prints_what_is_shown(tmp_path: Path) ->
 def test_the_tables_are_those_of_the_results() -> None:
     scope: dict[str, object] = {"__name__": "table", "__file__": str(ROOT / "benchmarks" / "table.py")}
     exec((ROOT / "benchmarks" / "table.py").read_text(), scope)
-    make = scope["tables"]
-    assert callable(make)
-    assert f"{scope['START']}{make()}{scope['END']}" in README
+    make, pages = scope["tables"], scope["PAGES"]
+    assert callable(make) and isinstance(pages, dict)
+    assert set(pages) == {"README.md", "docs/benchmarks.md"}
+    for page in pages:
+        assert f"{scope['START']}{make(page)}{scope['END']}" in (ROOT / page).read_text()
 
 
 def test_the_picture_is_the_demos_pixel_for_pixel(tmp_path: Path) -> None:
