@@ -25,6 +25,7 @@ BESIDE = [folder / "shared" / "data" for folder in (ROOT.parent, ROOT.parent.par
 DATA = Path(os.environ.get("DROVEWAY_DATA") or next((folder for folder in BESIDE if folder.is_dir()), BESIDE[0]))
 WAREHOUSE = DATA / "maps" / "warehouse-10-20-10-2-1.map"
 BIKER = DATA / "splats" / "biker.compressed.ply"
+SOG = DATA / "splats" / "2_0"
 MB = 2**20  # the unit of all limits below
 
 AT_EXIT = """
@@ -102,12 +103,17 @@ def memory(python: str, folder: Path) -> Iterator[dict[str, object]]:
     demo = peak(python, COMMAND, "demo", "-o", "demo", folder=folder)
     yield line("demo", demo.megabytes, 64, "MB")
     yield from search(python, folder)
-    if BIKER.is_file():
-        size = ("--width", "1280", "--height", "720")
-        drawn = peak(python, COMMAND, "render", str(BIKER), "-o", "biker.png", *size, folder=folder)
-        yield line("render biker, 152,746 splats, 1280 × 720", drawn.megabytes, 72, "MB")
-    else:
-        print(f"{BIKER} is absent: drawing is not measured", file=sys.stderr)
+    for scene, case, limit in (
+        (BIKER, "render biker, 152,746 splats, 1280 × 720", 64),
+        (SOG, "render 2_0 (SOG, degree 2), 125,000 splats, 1280 × 720", 72),
+    ):
+        if scene.exists():
+            size = ("--width", "1280", "--height", "720")
+            drawn = peak(python, COMMAND, "render", str(scene), "-o", "scene.png", *size, folder=folder)
+            refuse(f"droveway render {scene.name}", drawn.loaded, {"scipy", "storage", "coord", "lmdb", "rocksdict"})
+            yield line(case, drawn.megabytes, limit, "MB")
+        else:
+            print(f"{scene} is absent: drawing it is not measured", file=sys.stderr)
     if WAREHOUSE.is_file():
         yield from warehouse(python, folder)
     else:

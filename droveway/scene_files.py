@@ -25,14 +25,14 @@ def load_scene(out: Output, path: Path, *, axes: str | None = None, repair: bool
 
     Raises InputProblem for what is no scene, and what splat raises, with --repair as the hint where that would help.
     """
-    from coord.regular_file import open_regular
     from splat import Scene, SplatValueError
+    from splat.source_file import SourceFile  # coord has one, too, but brings 5 MB
 
     if path.is_dir():
         _require_scene_folder(path)
     else:
-        with reading(path), open_regular(path) as stream:
-            start = stream.read(6)
+        with reading(path), SourceFile(path) as source:
+            start = source.read_most(6)
         if start == b"\x93NUMPY" or start[:4] in (b"JVI\0", b"JVIM"):
             what = "an array (.npy)" if start[1:2] == b"N" else "an index"
             raise InputProblem(path, f"expected a scene (.ply, .splat, .sog), got {what}")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from splat.camera import Camera, tangent_of_half
+from tensor import memory
 from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ NEAR = 0.2
 BEYOND_NEAR = 2.0**-10
 _PERCENTILE = (9, 10)
 _WEIGHT_OF_ONE = 1 << 24  # opacities become whole numbers, so that no order of adding matters
+_BLOCK = 4096  # splats at a time: bounds the working memory, never a result
+_SIGN, _ALL = 1 << 31, (1 << 32) - 1
 
 
 @plain_mode()
@@ -60,16 +63,39 @@ def scene_center(scene: Scene) -> tuple[float, float, float]:
 
 
 def _weighted_median(values: NDArray[np.float32], opacities: NDArray[np.float32]) -> float:
-    """The first value, ascending, that with all before it has half of the weight; by count where all weigh nothing."""
+    """The first value, ascending, that with all before it has half of the weight; by count where all weigh nothing.
+
+    Found byte by byte, from the weights of the values that have each byte: nothing is sorted, and nothing is as large
+    as the scene.
+    """
     if len(values) == 0:
         return 0.0
-    order = np.argsort(values, kind="stable")
-    weights = np.floor(opacities[order].astype(np.float64) * _WEIGHT_OF_ONE + 0.5).astype(np.int64)
-    if not weights.any():
-        weights[:] = 1
-    reached = np.cumsum(weights, out=weights)
-    at = int(np.searchsorted(2 * reached, reached[-1]))
-    return float(values[order[at]]) + 0.0
+    if not _weights(values, opacities, 0, 0).any():
+        opacities = np.broadcast_to(np.float32(1), len(values))
+    key = before = total = 0
+    for place in range(4):
+        reached = before + np.cumsum(_weights(values, opacities, key, place))
+        total = total or int(reached[-1])
+        byte = int(np.searchsorted(2 * reached, total))
+        before = int(reached[byte - 1]) if byte else before
+        key = key << 8 | byte
+    bits = np.array(key ^ _SIGN if key >= _SIGN else key ^ _ALL, np.uint32)
+    return float(bits.view(np.float32)) + 0.0
+
+
+def _weights(values: NDArray[np.float32], opacities: NDArray[np.float32], start: int, place: int) -> NDArray[np.int64]:
+    """int64[256]: for each byte that may follow the first `place` bytes in `start`, the weight of the values whose keys
+    begin so. Keys are whole numbers of four bytes in the order of the values."""
+    sums = np.zeros(256, np.int64)
+    for first in range(0, len(values), _BLOCK):
+        part = slice(first, first + _BLOCK)
+        bits = np.ascontiguousarray(values[part]).view(np.uint32).astype(np.int64)
+        keys = bits ^ np.where(bits < _SIGN, _SIGN, _ALL)
+        begins = keys >> (24 - 8 * place)
+        there = begins >> 8 == start
+        weights = np.floor(opacities[part][there].astype(np.float64) * _WEIGHT_OF_ONE + 0.5).astype(np.int64)
+        np.add.at(sums, begins[there] & 0xFF, weights)
+    return sums
 
 
 def _radius(means: NDArray[np.float32], center: tuple[float, ...]) -> float:
@@ -77,12 +103,11 @@ def _radius(means: NDArray[np.float32], center: tuple[float, ...]) -> float:
     n = len(means)
     if n == 0:
         return 0.0
-    square = np.zeros(n, np.float64)
-    for i in range(3):
-        difference = means[:, i].astype(np.float64)
-        difference -= center[i]
-        difference *= difference
-        square += difference
+    square = memory.allocate_in_pages((n,), np.float64, "camera distances")
+    for first in range(0, n, _BLOCK):
+        part = slice(first, first + _BLOCK)
+        x, y, z = (means[part, i].astype(np.float64) - center[i] for i in range(3))
+        square[part] = (x * x + y * y) + z * z
     rank = (_PERCENTILE[0] * n + _PERCENTILE[1] - 1) // _PERCENTILE[1] - 1
     square.partition(rank)
     return float(np.sqrt(square[rank]))

@@ -19,7 +19,7 @@ from splat.source_file import SourceFile
 
 HEADER_BYTES_MAX = 65536  # a header of 62 properties takes 1.6 kB
 COUNT_MAX = 2**31 - 1
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES, BLOCK_ROWS = 1 << 20, 4096  # a block's limits: what is computed of a row may take many times its size
 ASCII_BLOCK_BYTES = 1 << 18
 
 FORMATS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": "="}
@@ -70,7 +70,7 @@ class PlyFile:
         assert element.dtype is not None
         before = self.elements[: self.elements.index(element)]
         self.source.seek(self.body_offset + sum(_nbytes(other) for other in before))
-        block = max(256, BLOCK_BYTES // max(1, element.dtype.itemsize) // 256 * 256)
+        block = max(256, min(BLOCK_ROWS, BLOCK_BYTES // max(1, element.dtype.itemsize) // 256 * 256))
         for first in range(0, element.count, block):
             count = min(block, element.count - first)
             yield first, self.source.read_rows(element.dtype, count, f"element {element.name}")

@@ -13,6 +13,7 @@ from splat.scene import Scene
 from splat.scene_checks import SplatArrays, checked
 from splat.source_file import SourceFile
 from splat.splat_file import read_splat_file
+from tensor import memory
 
 READABLE = "INRIA .ply, compressed .ply, .splat or SOG (a folder, its meta.json, or .sog)"
 META = "meta.json"  # as in splat/sog_meta.py, which is read when it is needed
@@ -34,6 +35,7 @@ def read_scene(path: Path, axes: str | None, *, repair: bool) -> Scene:
     content = _read(path)
     source_axes = axes or "RDF"
     arrays, warnings = checked(content.arrays, path, source_axes, repair=repair)
+    memory.give_back()
     return Scene(
         means=arrays.means,
         log_scales=arrays.log_scales,
@@ -48,7 +50,7 @@ def read_scene(path: Path, axes: str | None, *, repair: bool) -> Scene:
 
 def _read(path: Path) -> _Content:
     if path.is_dir() or path.name == META:
-        from splat.sog import read_sog_folder  # zipfile and what it brings cost 1 MB
+        from splat.sog import read_sog_folder
 
         return _Content(*read_sog_folder(path if path.is_dir() else path.parent))
     with SourceFile(path) as source:

@@ -10,6 +10,7 @@ from splat.blend import blend, blend_by_twin
 from splat.errors import SplatTypeError, SplatValueError, TooManyPairsError
 from splat.image import Image, RenderStats
 from splat.projection import REFERENCE, Projected, project, view_of
+from splat.projection_ref import View
 from splat.settings import RenderSettings
 from splat.tiles import bin_tiles
 from tensor.float_mode import plain_mode
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from splat.camera import Camera
     from splat.scene import Scene
 
-__all__ = ["render"]
+__all__ = ["render", "render_last"]
 
 SIZE_MAX = 16384
 PIXELS_MAX = 2**26
@@ -50,11 +51,28 @@ def render(scene: Scene, camera: Camera, settings: RenderSettings | None = None)
     return render_tiled(scene, camera, settings, TILE_LOG2)
 
 
+@plain_mode()
+def render_last(scenes: list[Scene], camera: Camera, settings: RenderSettings | None = None) -> Image:
+    """`render` of the one scene in a list, for the last time: it is taken out of the list when it is projected.
+
+    Where nobody else holds the scene, its memory is free before that of the picture is taken. Raises as `render`.
+    """
+    (scene,) = scenes
+    settings = _checked(scene, camera, settings)
+    view = view_of(camera, settings, scene.antialiased, TILE_LOG2)
+    del scene
+    return _drawn(scenes, view, settings)
+
+
 def render_tiled(scene: Scene, camera: Camera, settings: RenderSettings | None, tile_log2: int) -> Image:
     """`render` with tiles of 2^tile_log2 pixels a side, 4 ≤ tile_log2 ≤ 10, which change nothing but `last`."""
     settings = _checked(scene, camera, settings)
     view = view_of(camera, settings, scene.antialiased, tile_log2)
-    projected = project(scene, view)
+    return _drawn([scene], view, settings)
+
+
+def _drawn(scenes: list[Scene], view: View, settings: RenderSettings) -> Image:
+    projected = project(scenes.pop(), view)
     if projected.tally.pairs > PAIRS_MAX:
         raise TooManyPairsError(_too_many(projected))
     stats, records, order = RenderStats(*projected.tally), projected.records, depth_order(projected.z)

@@ -16,7 +16,7 @@ from tensor import memory
 F32 = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
-BLOCK = 8192  # splats checked at a time: bounds the working memory, never a result
+BLOCK = 4096  # splats checked at a time: bounds the working memory, never a result
 SHOWN_MAX = 5
 REPAIR_HINT = "hint: --repair, in Python repair=True, drops what is not finite and takes identity for zero quaternions"
 LOG_SCALE_MAX = 20.0  # e^20 is 485 million units: writers of other formats clamp here
@@ -40,13 +40,13 @@ class SplatArrays:
 
 
 def allocate_arrays(n: int, degree: int) -> SplatArrays:
-    """Arrays for n splats, counted in the active memory budgets."""
+    """Arrays for n splats, counted in the active memory budgets; the system has them back once they are not used."""
     return SplatArrays(
-        memory.allocate((n, 3), np.float32, "scene means"),
-        memory.allocate((n, 3), np.float32, "scene log_scales"),
-        memory.allocate((n, 4), np.float32, "scene quats"),
-        memory.allocate((n,), np.float32, "scene opacities"),
-        memory.allocate((n, coefficient_count(degree), 3), np.float32, "scene sh"),
+        memory.allocate_in_pages((n, 3), np.float32, "scene means"),
+        memory.allocate_in_pages((n, 3), np.float32, "scene log_scales"),
+        memory.allocate_in_pages((n, 4), np.float32, "scene quats"),
+        memory.allocate_in_pages((n,), np.float32, "scene opacities"),
+        memory.allocate_in_pages((n, coefficient_count(degree), 3), np.float32, "scene sh"),
     )
 
 

@@ -16,7 +16,7 @@ from splat.sog_container import SogContainer, SogFolder, SogZip
 from splat.sog_meta import Palette, SogMeta, read_meta
 from splat.source_file import SourceFile
 from splat.webp import webp_pixels, webp_size
-from tensor import elementary
+from tensor import elementary, memory
 
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
@@ -151,6 +151,7 @@ def _entries(container: SogContainer, palette: Palette) -> U8:
     """uint8[rows of the palette, coefficients, 3], as bytes: a quarter of what their values would take."""
     k, rows = palette.coefficients, -(-palette.count // PALETTE_COLUMNS)
     pixels = _pixels(container, palette.centroids, PALETTE_COLUMNS * k * rows)
+    memory.give_back()  # decoding took several times its size
     return pixels[:, :3].reshape(rows * PALETTE_COLUMNS, k, 3)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 import zlib
 from pathlib import Path
 from types import TracebackType
@@ -55,6 +54,8 @@ class SogZip:
     """The entries of a zip."""
 
     def __init__(self, source: SourceFile) -> None:
+        import zipfile  # what it brings costs 1 MB, which a folder can do without
+
         self.path, self._size = source.path, source.size
         try:
             self._zip = zipfile.ZipFile(source.stream)
@@ -81,6 +82,8 @@ class SogZip:
 
     def read(self, name: str, size_max: int) -> bytes:
         """See SogContainer."""
+        from zipfile import BadZipFile
+
         try:
             entry = self._zip.getinfo(name)
         except KeyError:
@@ -92,7 +95,7 @@ class SogZip:
         try:
             with self._zip.open(entry) as stream:
                 data = stream.read(entry.file_size + 1)
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError) as error:
+        except (BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError) as error:
             raise SceneFileError(self.path, None, name, "an entry that can be read", str(error)) from None
         if len(data) != entry.file_size:
             raise SceneFileError(self.path, None, name, f"{entry.file_size} bytes", len(data))

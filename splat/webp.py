@@ -49,13 +49,13 @@ def webp_pixels(data: bytes, path: object, name: str) -> NDArray[np.uint8]:
     """uint8[width · height, 4], R G B A row by row, A = 255 where the image has none. Raises SceneFileError."""
     import io
 
-    from PIL import Image, features
+    from PIL import Image, WebPImagePlugin, features
 
     if not features.check("webp"):
         raise SceneFileError(path, None, name, "a Pillow that decodes WebP", "one that does not")
     size = webp_size(data, path, name)
     try:
-        with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
+        with WebPImagePlugin.WebPImageFile(io.BytesIO(data)) as image:  # Image.open would load all formats: 3 MB
             image.load()
             pixels: NDArray[Any] = np.asarray(image if image.mode == "RGBA" else image.convert("RGBA"))
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:

@@ -125,21 +125,24 @@ def command(
     loaded = load_scene(out, scene, axes=axes, repair=repair)
     if camera is None:
         camera = placed_camera(loaded, width or WIDTH, height or HEIGHT, eye, target, up, fov)
-    from splat import RenderSettings, render
+    from splat import RenderSettings
+    from splat.rendering import render_last
 
     settings = RenderSettings(background=background or (0.0, 0.0, 0.0), antialias=antialias)
+    count, degree, scenes = len(loaded), loaded.degree, [loaded]
+    del loaded  # the picture is drawn in the memory that the scene leaves
     with reading(scene):
-        image = render(loaded, camera, settings)
+        image = render_last(scenes, camera, settings)
     with whole_file(picture) as place:
         image.save(place)
     if image.stats.not_finite:
         out.note(f"{scene}: left out, too large for float32 in this picture: {image.stats.not_finite} of the splats")
     if not image.visible:
-        out.note(_unseen(scene, loaded))
+        out.note(_unseen(scene, count))
     record = {
         "scene": scene,
-        "splats": len(loaded),
-        "sh_degree": loaded.degree,
+        "splats": count,
+        "sh_degree": degree,
         "width": camera.width,
         "height": camera.height,
         "eye": camera.position,
@@ -153,11 +156,11 @@ def command(
 
 def read_camera(path: Path) -> "Camera":
     """The camera of a JSON file. Raises InputProblem."""
-    from coord.regular_file import open_regular
     from splat import Camera, SplatError
+    from splat.source_file import SourceFile
 
-    with reading(path), open_regular(path) as stream:
-        data = stream.read(1 << 20)
+    with reading(path), SourceFile(path) as source:
+        data = source.read_most(1 << 20)
     try:
         return Camera.from_json(data)
     except SplatError as error:
@@ -192,8 +195,8 @@ def placed_camera(
         raise UsageProblem(None, f"--eye, --target, --up: {text}", hint) from error
 
 
-def _unseen(path: Path, scene: "Scene") -> str:
-    if not len(scene):
+def _unseen(path: Path, count: int) -> str:
+    if not count:
         return f"hint: {path} has no splats: the picture is the background"
     return f"hint: no splat is in sight: droveway info {quoted(path)} tells where they are, and a camera that sees them"
 

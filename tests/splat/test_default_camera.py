@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splat import Camera, Scene, render
+from splat.default_camera import scene_center
 
 
 def points(means: np.ndarray, opacities: np.ndarray | None = None) -> Scene:
@@ -50,6 +51,39 @@ def test_the_order_of_the_splats_changes_no_bit(n: int, seed: int) -> None:
     assert Camera.default(points(means, opacities), 8, 6) == Camera.default(
         points(means[order], opacities[order]), 8, 6
     )
+
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@given(
+    st.lists(st.tuples(FLOATS | st.sampled_from([0.0, -0.0, 1.0, 2.0**-149]), st.sampled_from([0.0, 0.1, 0.5, 1.0])))
+)
+def test_the_median_is_that_of_the_sorted_values(pairs: list[tuple[float, float]]) -> None:
+    rows = sorted((value + 0.0, int(np.floor(np.float64(np.float32(o)) * 2**24 + 0.5))) for value, o in pairs)
+    total = sum(weight for _, weight in rows)
+    if total == 0:
+        rows, total = [(value, 1) for value, _ in rows], len(rows)
+    reached, wanted = 0, 0.0
+    for value, weight in rows:
+        reached += weight
+        if 2 * reached >= total:
+            wanted = value
+            break
+    means = np.float32([[value, -value, 0.0] for value, _ in pairs]).reshape(-1, 3)
+    got = scene_center(points(means, [o for _, o in pairs]))[0]
+    assert (got, math.copysign(1, got)) == (wanted, math.copysign(1, wanted))
+
+
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 9000])
+def test_scenes_of_several_blocks_have_the_median_and_the_distance_of_all(n: int) -> None:
+    means = np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)
+    scene = points(means)
+    center = np.array([np.sort(column)[(n - 1) // 2] for column in means.T], float)
+    assert scene_center(scene) == tuple(center)
+    radius = np.sort(np.linalg.norm(means - center, axis=1))[math.ceil(n * 9 / 10) - 1]
+    z = Camera.default(scene, 8, 6).position[2]
+    assert center[2] - z == pytest.approx(1.2 * radius / math.tan(math.radians(25)), rel=1e-9)
 
 
 def test_what_is_almost_transparent_hardly_counts() -> None:

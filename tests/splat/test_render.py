@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,9 @@ from splat import (
 )
 from splat.projection import REFERENCE
 from splat.render_f64_ref import render_f64
+from splat.rendering import render_last
 from splat.synthetic import warehouse, warehouse_camera
+from vector.depth import depth_order
 
 
 def decibels(image, exact):
@@ -216,6 +220,36 @@ def test_cameras_at_the_end_of_the_numbers_are_harmless(make_cloud):
     ):
         image = render(scene, camera)
         assert sum(vars(image.stats).values()) - image.stats.pairs == len(scene)
+
+
+def test_the_last_picture_of_a_scene_is_its_picture_and_drawn_in_its_memory(make_cloud, monkeypatch):
+    scene, camera = make_cloud(300, 1, 21), Camera.look_at((0, 0, -4), (0, 0, 0), width=40, height=30)
+    chosen = RenderSettings(background=(0.2, 0.3, 0.4))
+    wanted, there, scenes = render(scene, camera, chosen), weakref.ref(scene), [scene]
+    del scene
+    lives = []
+    project = rendering.project
+
+    def watched(*arguments):
+        lives.append(there() is not None)
+        return project(*arguments)
+
+    def order(z):
+        lives.append(there() is not None)
+        return depth_order(z)
+
+    monkeypatch.setattr(rendering, "project", watched)
+    monkeypatch.setattr(rendering, "depth_order", order)
+    last = render_last(scenes, camera, chosen)
+    assert (lives, scenes) == ([True, False], [])
+    assert (last.digest(), last.stats) == (wanted.digest(), wanted.stats)
+
+
+def test_what_render_refuses_leaves_the_scene_in_its_list(make_cloud):
+    scenes = [make_cloud(3, 0, 1)]
+    with pytest.raises(SplatTypeError, match="render: camera must be a Camera, got str"):
+        render_last(scenes, "camera")
+    assert len(scenes) == 1
 
 
 def test_the_flag_of_the_twins_is_the_kernels(monkeypatch, make_cloud):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import mmap
 import pickle
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -167,9 +169,41 @@ def test_reserve_counts_a_working_buffer_for_the_block_only() -> None:
         assert (b.used_bytes, b.peak_bytes) == (0, 80)
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (7, 3), (5462, 3), (70_000, 3)])
+def test_an_array_in_pages_is_one_like_any_other_and_counts_until_it_dies(shape: tuple[int, int]) -> None:
+    size = 4 * shape[0] * shape[1]
+    with tensor.budget(max_bytes=size) as b:
+        array = memory.allocate_in_pages(shape, np.float32, "test")
+        assert (array.shape, array.dtype, b.used_bytes) == (shape, np.float32, size)
+        assert array.flags.writeable and array.flags.c_contiguous and array.flags.aligned
+        with pytest.raises(tensor.BudgetExceeded) as caught:
+            memory.allocate_in_pages((20_000, 2), np.uint16, "another")
+        assert str(caught.value).startswith("another uint16[20000, 2]: 80000 bytes requested")
+        part = array[1:]
+        del array
+        assert b.used_bytes == size
+        del part
+        assert b.used_bytes == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the resident size is read from /proc")
+def test_pages_are_the_system_s_again_when_their_array_dies() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    before = resident()
+    array = memory.allocate_in_pages((1 << 23,), np.float64, "test")
+    array.fill(1.0)
+    assert resident() - before > 60 << 20
+    del array
+    assert resident() - before < 4 << 20
+
+
 def test_sizes_beyond_memory_are_refused_before_allocation() -> None:
     with pytest.raises(ValueError, match=r"^huge: the array would take 4835703278458516698824704 bytes$"):
         memory.allocate((2**40, 2**40), np.float32, "huge")
+    with pytest.raises(ValueError, match="huge: the array would take"):
+        memory.allocate_in_pages((2**40, 2**40), np.float32, "huge")
 
 
 @pytest.mark.parametrize(
