@@ -88,7 +88,7 @@ def _recorded(places: Sequence[str]) -> tuple[str, str, Path] | None:
     for place in places:
         file = Path(place) / "_build_id"
         if file.is_file():
-            build_id, _, rest = file.read_text().partition("\n")
+            build_id, _, rest = file.read_text("utf-8").partition("\n")
             return build_id, rest.strip(), Path(place)
     return None
 

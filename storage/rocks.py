@@ -128,8 +128,8 @@ class RocksStore:
         except OSError as error:
             raise _unreadable(error, path) from error
         try:
-            database = _database(path, snapshot.folder, read_only=True, paranoid=paranoid)
-            store = cls(path, snapshot.folder, database, snapshot)
+            database = _database(path, snapshot.named, read_only=True, paranoid=paranoid)
+            store = cls(path, snapshot.named, database, snapshot)
             if paranoid:
                 store.strangers = store._find_strangers()
         except BaseException:

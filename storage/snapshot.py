@@ -33,7 +33,9 @@ class Snapshot:
     def __init__(self, database: Path) -> None:
         self.folder = _new_folder()
         self._descriptors: list[int] = []
+        self._own = -1
         try:
+            self.named = self._nameable()
             self._take(database)
         except BaseException:
             self.release()
@@ -53,6 +55,15 @@ class Snapshot:
             self._close()
             time.sleep(0.0002 * attempt)
         raise StorageError(f"{database}: the writer changed its files during each of {ATTEMPTS} attempts to read them")
+
+    def _nameable(self) -> Path:
+        """The folder as the engine can name it: in UTF-8, good in this process until the release."""
+        try:
+            str(self.folder).encode()
+        except UnicodeEncodeError:
+            self._own = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return Path(f"/proc/self/fd/{self._own}")
+        return self.folder
 
     def _open(self, path: Path) -> int:
         descriptor = regular_file.open_to_read(path)
@@ -74,6 +85,9 @@ class Snapshot:
     def release(self) -> None:
         """Close the descriptors and remove the folder; a second call does nothing."""
         self._close()
+        if self._own >= 0:
+            os.close(self._own)
+            self._own = -1
         with suppress(OSError):
             for file in self.folder.iterdir():
                 file.unlink()

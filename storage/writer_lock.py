@@ -45,7 +45,7 @@ def _holder(folder: os.stat_result) -> int | None:
     """The process that holds the lock, from the kernel's list: `1: FLOCK ADVISORY WRITE pid device:inode 0 EOF`."""
     found = None
     with suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/locks").read_text().splitlines():
+        for line in Path("/proc/locks").read_text("utf-8").splitlines():
             words = line.split()
             if words[1] != "FLOCK" or int(words[4]) <= 0:
                 continue
