@@ -86,12 +86,13 @@ class LimitProblem(DrovewayProblem):
 
 
 def quoted(path: str | Path) -> str:
-    """A path as it can be pasted into a shell, for hints.
+    """A path as it can be pasted into a shell, for hints; never one that reads as an option.
 
-    >>> quoted(Path("my run"))
-    "'my run'"
+    >>> quoted(Path("my run")), quoted(Path("-o"))
+    ("'my run'", './-o')
     """
-    return shlex.quote(str(path))
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from droveway import __version__, exits
-from droveway.output import Output, silence_stdout
+from droveway.output import Output, silence_stdout, to_stderr
 
 COMPLETION_VARIABLE: Final = "_DROVEWAY_COMPLETE"  # set by the scripts of `droveway completion`
 
@@ -168,7 +168,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return the exit code; every error ends here."""
     if not arguments and COMPLETION_VARIABLE not in os.environ:
         context = click.Context(droveway, info_name="droveway", **droveway.context_settings)
-        print(droveway.get_help(context), file=sys.stderr)
+        to_stderr(droveway.get_help(context))
         return exits.USAGE
     try:
         code = droveway.main(args=list(arguments), prog_name="droveway", standalone_mode=False)
@@ -227,7 +227,7 @@ def _help_hint(problem: click.UsageError) -> str:
 
 def _fail(arguments: Sequence[str], error: Exception, ending: exits.Ending) -> int:
     if "--debug" in arguments:
-        traceback.print_exception(error)
+        to_stderr("".join(traceback.format_exception(error)).rstrip())
     Output().error(ending.message, ending.hint)
     return ending.code
 

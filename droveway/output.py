@@ -1,5 +1,6 @@
 """What a command prints: results on stdout (text, or one JSON object a line), all else on stderr."""
 
+import contextlib
 import json
 import math
 import os
@@ -9,6 +10,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
+
+from droveway.exits import FULL, LimitProblem, UsageProblem
 
 JSON_INTEGER_MAX: Final = 2**53  # above it many JSON readers lose digits: written as a string
 
@@ -32,14 +35,12 @@ class Output:
     def note(self, text: str) -> None:
         """Something worth knowing that is not the result: stderr, silenced by --quiet."""
         if not self.quiet:
-            print(_harmless(text), file=sys.stderr, flush=True)
+            to_stderr(_harmless(text))
 
     def error(self, message: str, hint: str = "") -> None:
         """`error: …` and, where there is a way out, `hint: …`; stderr, never silenced."""
-        print(f"error: {_harmless(message)}", file=sys.stderr)
-        if hint:
-            print(f"hint: {_harmless(hint)}", file=sys.stderr)
-        sys.stderr.flush()
+        lines = [f"error: {_harmless(message)}", *([f"hint: {_harmless(hint)}"] if hint else [])]
+        to_stderr("\n".join(lines))
 
     def _write(self, text: str) -> None:
         if self.closed:
@@ -53,6 +54,17 @@ class Output:
         except BrokenPipeError:
             self.closed = True
             silence_stdout()
+        except OSError as error:
+            text = f"stdout: expected room to write, got: {(error.strerror or str(error)).lower()}"
+            if error.errno in FULL:
+                raise LimitProblem(None, text, "free some space, or write elsewhere") from error
+            raise UsageProblem(None, text) from error
+
+
+def to_stderr(text: str) -> None:
+    """Words that cannot be told change no exit code."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def silence_stdout() -> None:
