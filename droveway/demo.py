@@ -4,6 +4,7 @@ simulate and search are kept in a ledger by the events of the run and by `demo.s
 (docs/formats/demo-events.md), so that the root of the ledger covers all of it.
 """
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,8 +26,9 @@ FIRST_QUERY_TICK, QUERY_EVERY = 6, 12
 SPLATS, WIDTH, HEIGHT, SH_DEGREE = 20_000, 640, 360, 1
 BACKGROUND = (0.93, 0.94, 0.96)
 
-RUN, SITE, INDEX, QUERY_FILE, SCENE, CAMERA, PICTURE, COPY = (
-    "run", "warehouse.toml", "moments.jvim", "queries.npy", "warehouse.ply", "camera.json", "warehouse.png", "copy",
+RUN, SITE, MAP, INDEX, QUERY_FILE, SCENE, CAMERA, PICTURE, COPY = (
+    "run", "warehouse.toml", "warehouse.map", "moments.jvim", "queries.npy", "warehouse.ply", "camera.json",
+    "warehouse.png", "copy",
 )  # fmt: skip
 SEARCH_KIND, RENDER_KIND = "demo.search", "demo.render"
 SCHEMA: Final = 1
@@ -169,7 +171,7 @@ def draw_scene(folder: Path) -> tuple[Any, dict[str, Any]]:
 
     cells = warehouse_cells()
     warehouse(cells, 1.0, SPLATS, SH_DEGREE, SEED).save(folder / SCENE)
-    (folder / CAMERA).write_text(warehouse_camera(cells, 1.0, WIDTH, HEIGHT).to_json() + "\n")
+    (folder / CAMERA).write_text(warehouse_camera(cells, 1.0, WIDTH, HEIGHT).to_json() + "\n", "utf-8")
     image, effect = _render_again(folder)
     image.save(folder / PICTURE)
     return image, effect
@@ -329,14 +331,27 @@ def _flip_in_a_copy(folder: Path) -> tuple[str, int, str]:
     return largest.name, place, damage.removeprefix(f"{copy}: ")
 
 
-def remove_folder(folder: Path, *, keep: bool = False) -> None:
-    """Remove a folder that the demo made, with all that is in it; `keep` leaves it, empty."""
+def claim(folder: Path) -> None:
+    """Make the folder of the run in the demo's folder: of two demos one gets it. Raises FileExistsError."""
+    (folder / RUN).mkdir()
+
+
+def remove_made(folder: Path) -> None:
+    """Remove what a demo made in a folder that it claimed, and nothing else; the claim goes last."""
+    for name in (SITE, MAP, INDEX, QUERY_FILE, SCENE, CAMERA, PICTURE):
+        (folder / name).unlink(missing_ok=True)
+    for name in (COPY, RUN):
+        remove_folder(folder / name)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it, where it is there."""
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
         else:
             path.unlink(missing_ok=True)
-    if not keep:
+    with contextlib.suppress(FileNotFoundError):
         folder.rmdir()
 
 
@@ -349,6 +364,6 @@ def recorded_root() -> str | None:
     for place in droveway.__path__:
         file = Path(place) / "golden.toml"
         if file.is_file():
-            root = tomllib.loads(file.read_text()).get("demo", {}).get("root")
+            root = tomllib.loads(file.read_text("utf-8")).get("demo", {}).get("root")
             return None if root is None else str(root)
     return None

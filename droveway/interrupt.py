@@ -1,10 +1,15 @@
-"""SIGINT and SIGTERM: the first asks the command to stop at a good place, the second stops it at once."""
+"""SIGINT and SIGTERM: stop at a good place (`StopRequest`), stop after what must not be torn apart (`deferred`)."""
 
+import contextlib
 import os
 import signal
+import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Final, Self
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
@@ -24,7 +29,7 @@ class StopRequest:
         return self.stopped
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in SIGNALS:
             self._before[number] = signal.signal(number, self._arrived)
         return self
 
@@ -34,8 +39,34 @@ class StopRequest:
 
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         self.stopped = True
-        for name in (signal.SIGINT, signal.SIGTERM):
+        for name in SIGNALS:
             signal.signal(name, signal.SIG_DFL)
         text = f"{signal.Signals(number).name}: {self.doing}; once more to stop at once\n"
         with suppress(OSError):  # not through sys.stderr, which the interrupted code may be in the middle of
             os.write(2, text.encode())
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """For a moment that must be whole: signals that come inside are answered at its end, by KeyboardInterrupt.
+
+    >>> with suppress(KeyboardInterrupt), deferred():
+    ...     signal.raise_signal(signal.SIGINT)
+    ...     print("to the end")
+    to the end
+    """
+    if threading.current_thread() is not threading.main_thread():  # signals never interrupt another thread
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    changed = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in changed:
+        signal.signal(number, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, before[number])
+        if came:
+            raise KeyboardInterrupt

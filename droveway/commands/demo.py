@@ -1,5 +1,6 @@
 """`droveway demo [-o DIR]`."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import click
 
 from droveway import __version__, exits
 from droveway.exits import LimitProblem, UsageProblem, quoted, writing
+from droveway.interrupt import deferred
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output
@@ -33,26 +35,43 @@ def command(out: Output, folder: Path | None) -> int:
     prints, too: exit 0 where they are the same, 1 where they differ or the audit finds something. Without -o everything
     is made in a temporary folder, which is removed. An interrupted demo removes what it made.
     """
-    from droveway.commands.simulate import require_new_folder
-    from droveway.demo import remove_folder
+    from droveway import demo
 
-    if folder is None:
-        place, was_there = _temporary(), False
-    else:
-        place = folder
-        with writing(place):
-            require_new_folder(place)
-            was_there = place.is_dir()
-            place.mkdir(exist_ok=True)
-    done = False
+    place: Path | None = None
+    was_there = done = False
     try:
+        with deferred():
+            place, was_there = (_temporary(), False) if folder is None else _claimed(folder)
         with writing(place):
             code = _walk(out, place, keep=folder is not None)
         done = True
     finally:
-        if not done or folder is None:
-            remove_folder(place, keep=was_there)
+        if place is not None and (not done or folder is None):
+            with deferred(), contextlib.suppress(OSError):  # what led here is the answer
+                if folder is None:
+                    demo.remove_folder(place)
+                else:  # what others put into it stays there
+                    demo.remove_made(place)
+                    if not was_there:
+                        place.rmdir()
     return code
+
+
+def _claimed(folder: Path) -> tuple[Path, bool]:
+    """A new or empty folder, held by this demo alone, and whether it was there before."""
+    from droveway.commands.simulate import require_new_folder
+    from droveway.demo import claim
+
+    with writing(folder):
+        require_new_folder(folder)
+        was_there = folder.is_dir()
+        folder.mkdir(exist_ok=True)
+        try:
+            claim(folder)
+        except FileExistsError as error:
+            text = "expected a new or empty folder, got one that another demo is just filling"
+            raise UsageProblem(folder, text, "choose another output with -o") from error
+    return folder, was_there
 
 
 def _temporary() -> Path:

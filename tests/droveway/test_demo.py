@@ -245,9 +245,10 @@ def test_a_full_disk_is_exit_4_and_leaves_the_folder_as_it_was(
         folder.mkdir()
 
     def full(place: Path) -> None:
-        (place / "half").mkdir()
-        (place / "half" / "written").write_bytes(b"x")
-        raise OSError(errno.ENOSPC, "No space left on device", str(place / "half" / "written"))
+        (place / demo.COPY).mkdir()
+        for half in (place / demo.COPY / "written", place / demo.RUN / "written", place / demo.INDEX):
+            half.write_bytes(b"x")
+        raise OSError(errno.ENOSPC, "No space left on device", str(half))
 
     for name in ("simulate_fleet", "search_moments", "render_scene", "audit_run"):
         monkeypatch.setattr(demo, name, full if name == journey else _quick(name))
@@ -256,6 +257,66 @@ def test_a_full_disk_is_exit_4_and_leaves_the_folder_as_it_was(
     assert told.err == f"error: {folder}: expected room to write, got: no space left on device\nhint: free some space\n"
     assert folder.is_dir() == was_there
     assert not was_there or list(folder.iterdir()) == []
+
+
+def test_a_failing_demo_leaves_what_others_put_into_its_folder(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(place: Path) -> None:
+        (place / "mine").write_text("mine")
+        (place / demo.SITE).write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(demo, "simulate_fleet", failing)
+    assert ask("demo", "-o", tmp_path / "d").code == 4
+    assert [path.name for path in (tmp_path / "d").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_of_two_demos_for_one_folder_one_gets_it_and_the_other_takes_nothing_away(
+    was_there: bool, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from droveway.commands import simulate
+
+    folder, look = tmp_path / "d", simulate.require_new_folder
+    if was_there:
+        folder.mkdir()
+
+    def looked_at_before_the_other_began(place: Path) -> None:
+        look(place)
+        place.mkdir(exist_ok=True)
+        demo.claim(place)
+        (place / demo.INDEX).write_text("the other's")
+
+    monkeypatch.setattr(simulate, "require_new_folder", looked_at_before_the_other_began)
+    told = ask("demo", "-o", folder)
+    assert (told.code, told.out, told.err) == (
+        2, "",
+        f"error: {folder}: expected a new or empty folder, got one that another demo is just filling\n"
+        "hint: choose another output with -o\n",
+    )  # fmt: skip
+    assert sorted(path.name for path in folder.iterdir()) == [demo.INDEX, demo.RUN]
+
+
+@pytest.mark.parametrize("moment", ["remove_made", "claim"])
+def test_a_signal_in_a_moment_that_must_be_whole_leaves_nothing(
+    moment: str, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = getattr(demo, moment)
+
+    def interrupted(folder: Path) -> None:
+        signal.raise_signal(signal.SIGINT)
+        whole(folder)
+        signal.raise_signal(signal.SIGINT)
+
+    def stopped(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, moment, interrupted)
+    monkeypatch.setattr(demo, "simulate_fleet", stopped)
+    told = ask("demo", "-o", tmp_path / "d")
+    assert told.code == exits.INTERRUPTED
+    assert list(tmp_path.iterdir()) == []
 
 
 def _quick(name: str) -> Callable[[Path], object]:

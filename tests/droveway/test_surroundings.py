@@ -43,7 +43,67 @@ def test_a_full_stdout_is_a_limit_and_no_traceback(small_run: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = _ran([*DROVEWAY, "verify", small_run], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 4
-    assert done.stderr == "error: no space left on device\nhint: free some space, or write elsewhere\n"
+    assert done.stderr == (
+        "error: stdout: expected room to write, got: no space left on device\n"
+        "hint: free some space, or write elsewhere\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["verify", "/nowhere"], ["--no-such"], [], ["index", "info", "/nowhere", "--debug"]]
+)
+def test_a_full_stderr_changes_no_exit_code(arguments: list[str]) -> None:
+    codes = []
+    for place in (os.devnull, "/dev/full"):
+        with Path(place).open("w") as stderr:
+            codes.append(_ran([*DROVEWAY, *arguments], stdout=subprocess.DEVNULL, stderr=stderr).returncode)
+    assert codes[0] == codes[1] != 1
+
+
+def test_no_file_is_read_in_the_encoding_of_the_locale(small_run: Path) -> None:
+    for command in (["demo", "--json"], ["verify", small_run]):
+        done = _ran(
+            [sys.executable, "-X", "warn_default_encoding", "-W", "error::EncodingWarning", "-m", "droveway", *command],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_temporary_files_may_lie_in_a_folder_of_other_bytes(small_run: Path, tmp_path: Path) -> None:
+    place = tmp_path / os.fsdecode(b"\xff \n")
+    place.mkdir()
+    done = _ran(
+        [*DROVEWAY, "verify", small_run], capture_output=True, text=True, env={**os.environ, "TMPDIR": str(place)}
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(place.iterdir()) == []
+
+
+def test_a_hint_for_a_name_that_reads_as_an_option_can_be_followed(tmp_path: Path, yard_run: Path) -> None:
+    (tmp_path / "-d").mkdir()
+    (tmp_path / "-d" / "run").symlink_to(yard_run)
+    done = _ran([*DROVEWAY, "verify", "./-d"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr.endswith("hint: its run is ./-d/run\n")
+
+
+def test_a_second_signal_tears_nothing_that_is_being_put_in_order(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, time, droveway.main as m, droveway.start as s\n"
+        "def wait(**_):\n    try:\n        print('up', flush=True); time.sleep(60)\n"
+        "    finally:\n        print('ending', flush=True); time.sleep(0.2); pathlib.Path('in order').touch()\n"
+        "m.droveway.main = wait\ns.main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "doctor"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in ("up\n", "ending\n"):
+        assert process.stdout.readline() == line
+        process.send_signal(signal.SIGTERM)
+    assert process.communicate() == ("", "error: interrupted\n")
+    assert process.returncode == 130
+    assert (tmp_path / "in order").exists()
 
 
 def test_help_into_a_closed_pipe_is_no_answer(tmp_path: Path) -> None:
