@@ -12,7 +12,8 @@ from droveway.exits import UsageProblem, quoted, writing
 def whole_file(path: Path) -> Iterator[Path]:
     """A name beside `path`, with its ending, to write to; it becomes `path` at the end, and is gone after an error.
 
-    Raises UsageProblem where the folder is missing or can't be written, LimitProblem on a full disk.
+    A symbolic link stays one: the file that it leads to is replaced. Raises UsageProblem as `require_place` and where
+    the folder can't be written, LimitProblem on a full disk.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -22,24 +23,27 @@ def whole_file(path: Path) -> Iterator[Path]:
     all of it ['a.txt']
     """
     require_place(path)
-    place = path.with_name(f".{os.getpid()}-{os.urandom(4).hex()}-{path.name[-32:]}")  # a name has at most 255 bytes
+    target = path.resolve() if path.is_symlink() else path
+    place = target.with_name(f".{os.getpid()}-{os.urandom(4).hex()}-{path.name[-32:]}")  # a name has at most 255 bytes
     try:
         with writing(path):
             yield place
             _sync(place)
-            place.replace(path)
-            _sync(path.parent)
+            place.replace(target)
+            _sync(target.parent)
     finally:
         with contextlib.suppress(OSError):
             place.unlink(missing_ok=True)
 
 
 def require_place(path: Path) -> None:
-    """Refuse an output whose folder is missing, or which is a folder itself: exit 2."""
+    """Refuse an output whose folder is missing, or which is a folder itself, a pipe or a device: exit 2."""
     with writing(path):  # even looking fails for a name that no file can have
-        folder, place = path.is_dir(), path.parent.is_dir()
+        folder, place, other = path.is_dir(), path.parent.is_dir(), path.exists() and not path.is_file()
     if folder:
         raise UsageProblem(path, "expected a file to write, got a folder")
+    if other:  # it would be replaced by a file
+        raise UsageProblem(path, "expected a file to write, got a pipe, a socket or a device")
     if not place:
         raise UsageProblem(path, f"expected the folder {path.parent} to exist", f"mkdir -p {quoted(path.parent)}")
 

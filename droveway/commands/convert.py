@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from droveway import exits
-from droveway.exits import UsageProblem, writing
+from droveway.exits import UsageProblem
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -24,7 +24,7 @@ def command(out: Output, source: Path, target: Path, axes: str | None, repair: b
     is written as the logit that the format asks for. OUT is replaced when it is there.
     """
     from droveway.scene_files import load_scene
-    from droveway.whole_file import require_another, require_ending, require_place
+    from droveway.whole_file import require_another, require_ending, require_place, whole_file
 
     require_ending(target, ".ply")
     if target.name.lower().endswith(".compressed.ply"):
@@ -32,8 +32,8 @@ def command(out: Output, source: Path, target: Path, axes: str | None, repair: b
     require_place(target)
     require_another(target, source)
     scene = load_scene(out, source, axes=axes, repair=repair)
-    with writing(target):
-        scene.save(target)
+    with whole_file(target) as place:
+        scene.save(place)
     record = {
         "source": source,
         "target": target,

@@ -219,3 +219,53 @@ def test_a_failure_before_the_first_frame_leaves_nothing(
         told = ask("simulate", yard, "-o", tmp_path / name)
         assert told.code == 4  # type: ignore[attr-defined]
     assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[object]]:
+    """The command line that writes a file of an ending, without that file."""
+    import numpy as np
+
+    from splat import synthetic
+
+    folder = tmp_path_factory.mktemp("outputs")
+    np.save(folder / "v.npy", np.eye(8, dtype=np.float32))
+    synthetic.warehouse(np.eye(4, dtype=bool), 1.0, 50, 0, 1).save(folder / "s.ply")
+    _ran([*DROVEWAY, "index", "build", folder / "v.npy", "-o", folder / "x.jvim", "--quiet"]).check_returncode()
+    commands: dict[str, list[object]] = {
+        ".jvim": ["index", "build", folder / "v.npy", "-o"],
+        ".jvi": ["index", "build", folder / "v.npy", "-o"],
+        ".npz": ["search", folder / "x.jvim", folder / "v.npy", "-o"],
+        ".png": ["render", folder / "s.ply", "--width", 8, "--height", 8, "-o"],
+        ".ply": ["convert", folder / "s.ply"],
+    }
+    return commands.__getitem__
+
+
+@pytest.mark.parametrize("ending", [".jvim", ".jvi", ".npz", ".png", ".ply"])
+def test_an_output_that_is_a_pipe_or_a_device_is_refused_and_stays_what_it_is(
+    ending: str, outputs: Callable[[str], list[object]], tmp_path: Path, ask: Callable[..., Any]
+) -> None:
+    os.mkfifo(tmp_path / f"pipe{ending}")
+    (tmp_path / f"device{ending}").symlink_to("/dev/null")
+    for path in (tmp_path / f"pipe{ending}", tmp_path / f"device{ending}"):
+        told = ask(*outputs(ending), path)
+        assert (told.code, told.out) == (2, "")
+        assert told.err == f"error: {path}: expected a file to write, got a pipe, a socket or a device\n"
+    assert (tmp_path / f"pipe{ending}").is_fifo() and (tmp_path / f"device{ending}").is_symlink()
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("ending", [".jvim", ".jvi", ".npz", ".png", ".ply"])
+def test_an_output_that_is_a_link_stays_one_and_leads_to_what_was_written(
+    ending: str, there: bool, outputs: Callable[[str], list[object]], tmp_path: Path, ask: Callable[..., Any]
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / f"a{ending}", tmp_path / f"link{ending}"
+    link.symlink_to(f"elsewhere/a{ending}")
+    if there:
+        target.write_bytes(b"old")
+    told = ask(*outputs(ending), link)
+    assert (told.code, told.err) == (0, "")
+    assert link.is_symlink() and target.stat().st_size > 3
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == [target.name]
