@@ -13,8 +13,9 @@ from tensor.float_mode import plain_mode
 from tensor.trigonometry import DEGREES_PER_RADIAN, RADIANS_PER_DEGREE, atan2, sin_cos
 
 A_METRES = 6378137.0
-FLATTENING = 1 / 298.257223563
-_E2 = FLATTENING * (2 - FLATTENING)
+with plain_mode():  # the host may have another one at the import
+    FLATTENING = 1 / 298.257223563
+    _E2 = FLATTENING * (2 - FLATTENING)
 
 Geodetic = tuple[float, float, float]
 Metres = tuple[float, float, float]

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensor.elementary_ref import LOG2E32, canonical, exp_f32, log_f32
+from tensor.float_mode import plain_mode
 from tensor.fma_ref import fma_f32
 
 F32 = NDArray[np.float32]
@@ -38,13 +39,14 @@ U32 = NDArray[np.uint32]
 Mask = NDArray[np.bool_]
 
 RECORD = 16
-K, INVERSE_K = np.float32(0.8493218), np.float32(1.1774100)  # √((log2 e)/2) and its inverse
-C0 = np.float32(0.28209479177387814)
-C1, C4, C6, C8 = (
-    np.float32(c) for c in (0.4886025119029199, 1.0925484305920792, 0.31539156525252005, 0.5462742152960396)
-)
-C9, C10, C11 = (np.float32(c) for c in (0.5900435899266435, 2.890611442640554, 0.4570457994644658))
-C12, C14 = np.float32(0.3731763325901154), np.float32(1.445305721320277)
+with plain_mode():  # the host may have another one at the import
+    K, INVERSE_K = np.float32(0.8493218), np.float32(1.1774100)  # √((log2 e)/2) and its inverse
+    C0 = np.float32(0.28209479177387814)
+    C1, C4, C6, C8 = (
+        np.float32(c) for c in (0.4886025119029199, 1.0925484305920792, 0.31539156525252005, 0.5462742152960396)
+    )
+    C9, C10, C11 = (np.float32(c) for c in (0.5900435899266435, 2.890611442640554, 0.4570457994644658))
+    C12, C14 = np.float32(0.3731763325901154), np.float32(1.445305721320277)
 INF = np.float32(np.inf)
 
 

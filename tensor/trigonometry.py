@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+from tensor.float_mode import plain_mode
+
 RADIANS_PER_DEGREE = 0.017453292519943295
 DEGREES_PER_RADIAN = 57.29577951308232
 _QUARTER_TURN_HIGH = 1.5707963267341256  # π/2 in two parts: the first has 33 bits, so that its multiples are exact
@@ -15,8 +17,9 @@ _ANGLE_MAX = 1e5
 _NEWTON_STEPS = 5
 
 # Taylor's coefficients; what is left out is below 2^-56 of the result for |r| ≤ π/4.
-_SINE = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(1, 9))
-_COSINE = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(1, 9))
+with plain_mode():  # the host may have another one at the import
+    _SINE = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(1, 9))
+    _COSINE = tuple((-1.0) ** k / math.factorial(2 * k) for k in range(1, 9))
 
 
 def sin_cos(angle: float) -> tuple[float, float]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -85,3 +88,53 @@ def test_coordinates_are_the_same_in_a_hostile_mode(hostile):
         return wgs84_to_enu((52.54, 5.52, 0.0), (52.541, 5.521, 10.0))
 
     assert hostile(place) == place()
+
+
+CONSTANTS = """
+import importlib, pkgutil, sys
+from tensor import _kernels
+import numpy as np
+
+plain = _kernels.float_mode_enter()
+_kernels.float_mode_leave(int(sys.argv[1]) or plain)
+modules = []
+for package in ("tensor", "vector", "splat", "coord", "storage"):
+    for found in pkgutil.iter_modules(importlib.import_module(package).__path__, package + "."):
+        if not found.name.split(".")[1].startswith(("_kernels", "lib")):
+            modules.append(importlib.import_module(found.name))
+_kernels.float_mode_leave(plain)
+
+def shown(value):
+    if isinstance(value, (float, np.floating)):
+        return float(value).hex()
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return value.tobytes().hex()
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [shown(item) for item in value] if isinstance(value, (list, tuple)) else None
+
+for module in modules:
+    for name, value in sorted(vars(module).items()):
+        if not name.startswith("__"):
+            print(module.__name__, name, shown(value))
+"""
+
+
+@pytest.mark.parametrize("rounding", [0x4000, 0x6000])
+def test_constants_are_the_same_when_the_packages_are_imported_in_another_mode(rounding, tmp_path):
+    hostile = HOSTILE if platform.machine() != "x86_64" else HOSTILE & ~0x6000 | rounding
+    told = []
+    # The first one leaves compiled modules, as an installation does: Python's compiler reads numbers in the mode.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    for mode in (0, 0, hostile):
+        done = subprocess.run(
+            [sys.executable, "-c", CONSTANTS, str(mode)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd="/",
+            env=environment,
+        )
+        told.append(done.stdout.splitlines())
+    assert len(told[1]) > 300
+    assert [(a, b) for a, b in zip(told[1], told[2], strict=True) if a != b] == []
