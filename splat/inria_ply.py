@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ from splat.errors import SceneFileError
 from splat.harmonics import coefficient_count
 from splat.ply import Element, PlyFile, require_rows
 from splat.scene_checks import BLOCK, SplatArrays, allocate_arrays
+from splat.whole_write import whole_write
 
 if TYPE_CHECKING:
     from splat.scene import Scene
@@ -108,20 +107,9 @@ def header(scene: Scene) -> tuple[bytes, np.dtype[Any]]:
 
 
 def write_inria_ply(scene: Scene, path: Path) -> None:
-    """Write beside the target, then rename, so that there is no half file under the name."""
-    beside = path.with_name(f".{os.urandom(8).hex()}.tmp")  # short: the target's name may be as long as names can be
-    try:
-        with beside.open("xb") as stream:
-            _write(scene, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError):
-            error.filename, error.filename2 = str(path), None  # the name that the caller knows
-        raise
+    """Write an INRIA .ply file, which appears under its name when it is complete. Raises OSError."""
+    with whole_write(path) as stream:
+        _write(scene, stream)
 
 
 def _write(scene: Scene, stream: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
 import zlib
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from splat.errors import SplatValueError
+from splat.whole_write import whole_write
 
 _BAND = 64  # rows filtered at a time
 _COLOUR_TYPE = {3: 2, 4: 6}  # truecolour, truecolour with alpha
@@ -27,18 +27,9 @@ def write_png(path: str | os.PathLike[str], pixels: NDArray[np.uint8]) -> None:
     target = Path(path)
     if target.suffix.lower() != ".png":
         raise SplatValueError(f"Image.save: {target}: pictures are written as .png (hint: {target.stem}.png)")
-    beside = target.with_name(f".{os.urandom(8).hex()}.png")  # tempfile would bring 1 MB of modules
-    try:
-        with beside.open("xb") as file:
-            for piece in _file(pixels):
-                file.write(piece)
-        beside.replace(target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError):
-            error.filename, error.filename2 = str(target), None  # the name that the caller knows
-        raise
+    with whole_write(target) as file:
+        for piece in _file(pixels):
+            file.write(piece)
 
 
 def _file(pixels: NDArray[np.uint8]) -> Iterator[bytes]:
