@@ -180,7 +180,8 @@ def run(arguments: Sequence[str]) -> int:
     except click.ClickException as problem:
         hint = "" if not isinstance(problem, click.UsageError) else _help_hint(problem)
         return _fail(arguments, problem, exits.Ending(exits.USAGE, problem.format_message(), hint))
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as stop:
+        _interrupted.append(stop)
         Output().error("interrupted")
         return exits.INTERRUPTED
     except BrokenPipeError:
@@ -232,6 +233,11 @@ def _fail(arguments: Sequence[str], error: Exception, ending: exits.Ending) -> i
     return ending.code
 
 
+# What was interrupted keeps its frames until the process ends: they may hold an engine whose closing was cut short, and
+# destroying that crashes.
+_interrupted: list[BaseException] = []
+
+
 def main() -> None:
     """Entry point of the installed command."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: each of its threads would cost memory, and none is used
@@ -243,6 +249,8 @@ def main() -> None:
         silence_stdout()
     with contextlib.suppress(OSError):
         sys.stderr.flush()
+    if _interrupted:
+        os._exit(code)  # all that had to be put in order is: what is left is not to be destroyed
     sys.exit(code)
 
 
