@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from storage.event import Event
     from storage.ledger import Ledger, Receipt
     from storage.tree import Head
-    from storage.verify import LedgerReport, Problem, verify_ledger
+    from storage.ledger_check import LedgerReport, Problem, verify_ledger
 
 _kernels = load_kernels()
 
@@ -45,17 +45,17 @@ _HOMES = {
     "Head": "tree",
     "IntegrityError": "errors",
     "Ledger": "ledger",
-    "LedgerReport": "verify",
+    "LedgerReport": "ledger_check",
     "LimitError": "errors",
     "LockedError": "errors",
     "NotALedgerError": "errors",
-    "Problem": "verify",
+    "Problem": "ledger_check",
     "ReadOnlyError": "errors",
     "Receipt": "ledger",
     "RollbackError": "errors",
     "StorageError": "errors",
     "StorageFullError": "errors",
-    "verify_ledger": "verify",
+    "verify_ledger": "ledger_check",
 }
 
 __all__ = [

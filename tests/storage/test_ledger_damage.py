@@ -443,9 +443,9 @@ def test_blocks_swapped_between_two_ledgers_are_found(stored, tmp_path, make_eve
 
 
 def test_problems_are_counted_beyond_those_that_are_kept(stored, rewrite, monkeypatch):
-    import storage.verify
+    import storage.ledger_check
 
-    monkeypatch.setattr(storage.verify, "PROBLEMS_MAX", 10)
+    monkeypatch.setattr(storage.ledger_check, "PROBLEMS_MAX", 10)
     run, events, _ = stored
     rewrite(run, deletes=[("ids", event.id) for event in events])
     report = verify_ledger(run)
