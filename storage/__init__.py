@@ -23,14 +23,16 @@ if TYPE_CHECKING:
         LockedError,
         NotALedgerError,
         ReadOnlyError,
+        RetiredError,
         RollbackError,
         StorageError,
         StorageFullError,
     )
     from storage.event import Event
     from storage.ledger import Ledger, Receipt
-    from storage.tree import Head
     from storage.ledger_check import LedgerReport, Problem, verify_ledger
+    from storage.retire import Retired
+    from storage.tree import Head
 
 _kernels = load_kernels()
 
@@ -52,6 +54,8 @@ _HOMES = {
     "Problem": "ledger_check",
     "ReadOnlyError": "errors",
     "Receipt": "ledger",
+    "Retired": "retire",
+    "RetiredError": "errors",
     "RollbackError": "errors",
     "StorageError": "errors",
     "StorageFullError": "errors",
@@ -76,6 +80,8 @@ __all__ = [
     "Problem",
     "ReadOnlyError",
     "Receipt",
+    "Retired",
+    "RetiredError",
     "RollbackError",
     "StorageError",
     "StorageFullError",

@@ -6,6 +6,7 @@ StorageError
 │   └── EventTooLargeError   above 16 MiB, refused before it is hashed
 ├── EquivocationError     a producer's sequence number used again for another event
 ├── IntegrityError        damage: .ranks that can't be trusted, .file where it lies
+├── RetiredError          an event whose payload was removed by `retire`: .ranks
 ├── RollbackError         fewer events than were seen before: .size_seen, .size_now
 ├── ForkError             the same size with another root
 ├── NotALedgerError       the path holds no ledger
@@ -59,6 +60,14 @@ class IntegrityError(StorageError):
         super().__init__(message)
         self.ranks = ranks
         self.file = file
+
+
+class RetiredError(StorageError):
+    """Events whose payload was removed on purpose: `ranks`. Their leaves, and every proof, stay."""
+
+    def __init__(self, message: str, ranks: Sequence[int]) -> None:
+        super().__init__(message)
+        self.ranks = ranks
 
 
 class RollbackError(StorageError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Literal, overload
 
 from storage import hashing, layout, opening, state
 from storage import head as head_file
@@ -18,10 +18,12 @@ from storage.errors import (
     EquivocationError,
     IntegrityError,
     ReadOnlyError,
+    RetiredError,
     StorageError,
     StorageFullError,
 )
 from storage.event import Event
+from storage.retire import Retired, is_retired, retire_events
 from storage.store import Entry, Store
 from storage.tree import HASH_BYTES, Head
 
@@ -217,8 +219,12 @@ class Ledger:
     def at(self, rank: int) -> Event:
         """The event at a rank, checked against its id and its leaf.
 
-        Raises IndexError unless 0 <= rank < size, IntegrityError with the rank for a damaged event.
+        Raises IndexError unless 0 <= rank < size, IntegrityError with the rank for a damaged event, RetiredError for
+        one whose payload was removed.
         """
+        return self._present(rank, self._read(rank))
+
+    def _read(self, rank: int) -> Event | Retired:
         self._check_open()
         size = self._head.size
         if not 0 <= rank < size:
@@ -231,7 +237,15 @@ class Ledger:
         at = rank % layout.TILE_HASHES * HASH_BYTES
         return self._checked(rank, value, None, tile[at : at + HASH_BYTES] or None)
 
-    def _checked(self, rank: int, value: bytes | None, hashed: bytes | None, leaf: bytes | None) -> Event:
+    def _present(self, rank: int, found: Event | Retired) -> Event:
+        if isinstance(found, Retired):
+            raise RetiredError(
+                f"{self.path}: rank {rank} is retired: the {found.length} bytes of event {found.id.hex()} were removed",
+                (rank,),
+            )
+        return found
+
+    def _checked(self, rank: int, value: bytes | None, hashed: bytes | None, leaf: bytes | None) -> Event | Retired:
         fault = state.check_event(rank, value, hashed, leaf)
         if fault is not None:
             raise IntegrityError(
@@ -240,6 +254,8 @@ class Ledger:
                 f"log/{layout.log_key(rank).hex()}",
             )
         assert value is not None
+        if is_retired(value):
+            return Retired.decode(value)
         try:
             return Event.decode(value[32:])
         except StorageError as error:
@@ -266,29 +282,42 @@ class Ledger:
             self.manifest_status = max(self.manifest_status, opening.DEGRADED, key=opening.SEVERITY.index)
         if value is not None:
             rank = int.from_bytes(value, "big")
-            if rank < self._head.size and (self._store.get("log", value) or b"")[:32] == event_id:
+            if rank < self._head.size and state.stored_id(self._store.get("log", value) or b"") == event_id:
                 return rank
             self.manifest_status = max(self.manifest_status, opening.DEGRADED, key=opening.SEVERITY.index)
         if self.manifest_status != opening.HEALTHY:
             for key, stored in self._store.scan("log"):
-                if stored[:32] == event_id:
+                if state.stored_id(stored) == event_id:
                     return int.from_bytes(key, "big")
         raise KeyError(f"no event has the id {event_id.hex()}")
 
-    def scan(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Event]]:
+    @overload
+    def scan(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Event]]: ...
+
+    @overload
+    def scan(
+        self, start: int = 0, stop: int | None = None, *, retired: bool
+    ) -> Iterator[tuple[int, Event | Retired]]: ...
+
+    def scan(
+        self, start: int = 0, stop: int | None = None, *, retired: bool = False
+    ) -> Iterator[tuple[int, Event]] | Iterator[tuple[int, Event | Retired]]:
         """Ranks and events in order, each checked as `at` does; about 1 MiB is held at a time.
 
-        Raises ValueError unless 0 <= start <= stop <= size; IntegrityError at the first damaged rank, after all
-        events before it were given out. Scanning on from the next rank is possible.
+        retired: give out `Retired(id, length)` for an event whose payload was removed, instead of raising there.
+
+        Raises ValueError unless 0 <= start <= stop <= size; IntegrityError at the first damaged rank, RetiredError at
+        the first retired one, after all events before it were given out. Scanning on from the next rank is possible.
         """
         self._check_open()
         size = self._head.size
         stop = size if stop is None else stop
         if not 0 <= start <= stop <= size:
             raise ValueError(f"Ledger.scan: need 0 <= start <= stop <= {size}, got {start} and {stop}")
-        return self._scan(start, stop)
+        found = self._scan(start, stop)
+        return found if retired else ((rank, self._present(rank, event)) for rank, event in found)
 
-    def _scan(self, start: int, stop: int) -> Iterator[tuple[int, Event]]:
+    def _scan(self, start: int, stop: int) -> Iterator[tuple[int, Event | Retired]]:
         self._check_open()
         rank = start
         while rank < stop:
@@ -297,10 +326,10 @@ class Ledger:
                 yield found, event
                 rank = found + 1
             if rank < stop:
-                yield rank, self.at(rank)  # the engine gave out fewer than there are: this raises, or goes on
+                yield rank, self._read(rank)  # the engine gave out fewer than there are: this raises, or goes on
                 rank += 1
 
-    def _chunks(self, start: int, stop: int) -> Iterator[tuple[int, Event]]:
+    def _chunks(self, start: int, stop: int) -> Iterator[tuple[int, Event | Retired]]:
         """Events from `start`, ending early where the engine fails or leaves a rank out."""
         values: list[bytes] = []
         held, first = 0, start
@@ -318,7 +347,7 @@ class Ledger:
                 raise
         yield from self._checked_chunk(first, values)
 
-    def _checked_chunk(self, first: int, values: list[bytes]) -> Iterator[tuple[int, Event]]:
+    def _checked_chunk(self, first: int, values: list[bytes]) -> Iterator[tuple[int, Event | Retired]]:
         if not values:
             return
         hashed = hashing.event_ids([value[32:] for value in values])
@@ -331,6 +360,24 @@ class Ledger:
         for i, (value, event_id) in enumerate(zip(values, hashed, strict=True)):
             leaf = tile[at + HASH_BYTES * i : at + HASH_BYTES * (i + 1)]
             yield first + i, self._checked(first + i, value, event_id, leaf or None)
+
+    def retire(self, ranks: Iterable[int]) -> list[int]:
+        """Remove the payloads of events from the ledger and from its files; the ranks that had one, ascending.
+
+        The leaves stay, and so do root, ids, cursors and every proof. Retiring twice changes nothing. Files that a
+        reader, a copy or the disk itself still holds are beyond it.
+
+        Raises IndexError for a rank outside [0, size), IntegrityError for a damaged event, before anything is written;
+        ReadOnlyError, StorageFullError, ClosedError as `append`.
+        """
+        self._check_open()
+        if self.mode != "rw":
+            raise ReadOnlyError(f'{self.path}: opened with mode "r", retire needs "rw"')
+        with self._commit_lock:
+            self._check_open()
+            done = retire_events(self._store, str(self.path), self._head.size, ranks)
+            self._store.compact()
+        return done
 
     def head(self) -> Head:
         """Size and root."""

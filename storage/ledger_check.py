@@ -11,6 +11,7 @@ from storage import hashing, layout, opening, state
 from storage import head as head_file
 from storage.errors import ForkError, IntegrityError, NotALedgerError, RollbackError, StorageError
 from storage.event import Event
+from storage.retire import Retired, is_retired
 from storage.state import EMPTY
 from storage.store import Store
 from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
@@ -39,7 +40,8 @@ class LedgerReport:
     """What verifying a ledger found.
 
     size: events that the stored head names.  root: the root recomputed from the stored events, 32 bytes.
-    head_seen: what the HEAD file names.  problems: the first 10,000; problem_count: all of them.
+    head_seen: what the HEAD file names.  problems: the first 10,000; problem_count: all of them.  retired: ranges of
+    ranks whose payload was removed by `retire`, which is no problem; retired_count: all of those ranks.
     """
 
     path: str
@@ -48,6 +50,8 @@ class LedgerReport:
     head_seen: Head | None = None
     problems: list[Problem] = field(default_factory=list)
     problem_count: int = 0
+    retired: list[tuple[int, int]] = field(default_factory=list)  # first and last rank; the first 10,000 such ranges
+    retired_count: int = 0
 
     @property
     def ok(self) -> bool:
@@ -58,6 +62,14 @@ class LedgerReport:
     def damaged_ranks(self) -> list[int]:
         """The ranks that problems name, ascending."""
         return sorted({p.rank for p in self.problems if p.rank is not None})
+
+    def add_retired(self, rank: int) -> None:
+        """Count a rank whose payload was removed, and keep its range while there is room. Ranks come ascending."""
+        self.retired_count += 1
+        if self.retired and self.retired[-1][1] == rank - 1:
+            self.retired[-1] = (self.retired[-1][0], rank)
+        elif len(self.retired) < PROBLEMS_MAX:
+            self.retired.append((rank, rank))
 
     def add(self, rank: int | None, where: str, expected: str, got: str, text: str | None = None) -> None:
         """Count a problem, and keep it while there is room."""
@@ -133,6 +145,7 @@ class _Verifier:
         self.head: Head | None = None
         self.tree = EMPTY
         self.cursors: dict[str, tuple[int, bytes]] = {}
+        self.cursor_ranks: dict[str, int] = {}  # of their events, once a retired event was met
         self.ids_found = 0
         self.log_size = 0
 
@@ -239,7 +252,11 @@ class _Verifier:
         held = [tile[at + HASH_BYTES * i : at + HASH_BYTES * (i + 1)] for i in range(len(values))]
         present = [value[32:] if value is not None and len(value) > 32 else b"" for value in values]
         ids = hashing.event_ids(present)
-        computed = state.leaf_hashes(ids, [len(data) for data in present])
+        lengths = [len(data) for data in present]
+        for i, value in enumerate(values):
+            if value is not None and is_retired(value):
+                ids[i], lengths[i] = value[1:33], int.from_bytes(value[33:], "big")
+        computed = state.leaf_hashes(ids, lengths)
         ranks_of_ids = self._ranks_of(ids)
         leaves = []
         for i, value in enumerate(values):
@@ -270,6 +287,14 @@ class _Verifier:
 
     def _check_value(self, rank: int, value: bytes, data: bytes, event_id: bytes) -> None:
         where = f"log/{layout.log_key(rank).hex()}"
+        if is_retired(value):
+            try:
+                Retired.decode(value)
+            except ValueError:
+                self.report.add(rank, where, "a leaf of version 1", f"version {value[0]}")
+            else:
+                self.report.add_retired(rank)
+            return
         if len(value) <= 32:
             self.report.add(rank, where, "an id and an event", f"{len(value)} bytes")
             return
@@ -289,6 +314,8 @@ class _Verifier:
                 str(event.sequence),
             )
         self.cursors[event.producer] = (event.sequence, event_id)
+        if self.report.retired:
+            self.cursor_ranks[event.producer] = rank
 
     def _check_leaf(self, rank: int, tile_key: bytes, leaf: bytes, held: bytes) -> None:
         if leaf != held:
@@ -367,7 +394,7 @@ class _Verifier:
             for key, value in self.store.scan("ids"):
                 rank = int.from_bytes(value, "big")
                 stored = self.store.get("log", value) if len(value) == 8 and rank < self.report.size else None
-                if stored is None or stored[:32] != key:
+                if stored is None or state.stored_id(stored) != key:
                     self.report.add(None, f"ids/{key.hex()}", "the id of an event in the log", f"rank {value.hex()}")
         except IntegrityError as error:
             self.report.add(None, error.file or "ids", "bytes that can be read", "damage", str(error))
@@ -392,10 +419,23 @@ class _Verifier:
                 self.report.add(None, f"meta/cursor/{_printable(producer)}", "a cursor", "nothing")
 
     def _check_cursor(self, name: str, value: bytes) -> None:
-        cursor = self.cursors.get(name.removeprefix("cursor/"))
+        producer = name.removeprefix("cursor/")
+        cursor = self.cursors.get(producer)
         expected = b"" if cursor is None else layout.pack_cursor(*cursor)
-        if value != expected:
+        if value != expected and not self._is_of_a_retired_event(producer, value):
             self.report.add(None, f"meta/{_printable(name)}", expected.hex() or "no cursor", value[:64].hex())
+
+    def _is_of_a_retired_event(self, producer: str, value: bytes) -> bool:
+        """Whether a cursor may be the one that a retired event left: later than all that is known of its producer."""
+        if not self.report.retired or len(value) != 40:
+            return False
+        key = self.store.get("ids", value[8:])
+        stored = None if key is None or len(key) != 8 else self.store.get("log", key)
+        if key is None or stored is None or not is_retired(stored) or stored[1:33] != value[8:]:
+            return False
+        sequence, _ = self.cursors.get(producer, (-1, b""))
+        rank = int.from_bytes(key, "big")
+        return int.from_bytes(value[:8], "big") > sequence and rank > self.cursor_ranks.get(producer, -1)
 
 
 def _printable(name: str) -> str:

@@ -12,7 +12,9 @@ import rocksdict
 from rocksdict import (
     AccessType,
     BlockBasedOptions,
+    BottommostLevelCompaction,
     Cache,
+    CompactOptions,
     DBCompressionType,
     DBRecoveryMode,
     Options,
@@ -223,6 +225,16 @@ class RocksStore:
         except Exception as error:
             self._failed = True
             raise self._mapped(error, "sync") from error
+
+    def compact(self) -> None:
+        options = CompactOptions()
+        options.set_bottommost_level_compaction(BottommostLevelCompaction.force_optimized())
+        try:
+            for family in (self._family(name) for name in FAMILIES):
+                family.flush(True)  # all of them: the write-ahead logs go only then
+            self._family("log").compact_range(None, None, options)
+        except Exception as error:
+            raise self._mapped(error, "compact") from error
 
     def close(self) -> None:
         if self._closed:

@@ -152,7 +152,12 @@ def check_ids_end(store: Store, size: int) -> bool:
     if size == 0:
         return True
     value = store.get("log", layout.log_key(size - 1))
-    return value is not None and store.get("ids", value[:32]) == layout.log_key(size - 1)
+    return value is not None and store.get("ids", stored_id(value)) == layout.log_key(size - 1)
+
+
+def stored_id(value: bytes) -> bytes:
+    """The id in a value of `log`, of a whole event or of one whose payload was retired."""
+    return value[1:33] if len(value) == tree.LEAF_BYTES else value[:32]
 
 
 def check_event(rank: int, value: bytes | None, hashed: bytes | None, leaf: bytes | None) -> str | None:
@@ -163,6 +168,8 @@ def check_event(rank: int, value: bytes | None, hashed: bytes | None, leaf: byte
     """
     if value is None:
         return "is missing"
+    if len(value) == tree.LEAF_BYTES:
+        return check_retired(value, leaf)
     if len(value) <= 32:
         return f"has {len(value)} bytes, an id and an event have more than 32"
     if len(value) > VALUE_BYTES_MAX:
@@ -177,6 +184,16 @@ def check_event(rank: int, value: bytes | None, hashed: bytes | None, leaf: byte
     if leaf != expected:
         return f"has the leaf hash {expected.hex()}, the tree holds {leaf.hex()}"
     return None
+
+
+def check_retired(value: bytes, leaf: bytes | None) -> str | None:
+    """What is wrong with the 41-byte leaf that stands for a retired event, or None; `leaf` as in `check_event`."""
+    if value[0] != tree.LEAF_VERSION:
+        return f"has 41 bytes, a leaf, of version {value[0]} instead of {tree.LEAF_VERSION}"
+    if leaf is None:
+        return "has no leaf in the tree"
+    expected = tree.leaf_hash(value)
+    return None if leaf == expected else f"has the leaf hash {expected.hex()}, the tree holds {leaf.hex()}"
 
 
 def leaf_hashes(ids: Sequence[bytes], lengths: Sequence[int]) -> bytes:

@@ -33,6 +33,9 @@ class Store(Protocol):
     def sync(self) -> None:
         """Return after everything written is on the disk."""
 
+    def compact(self) -> None:
+        """Rewrite the files, so that nothing that was overwritten or deleted is left in them."""
+
     def close(self) -> None:
         """Release the engine; a second call does nothing."""
 

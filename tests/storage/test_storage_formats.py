@@ -91,6 +91,16 @@ def test_the_keys_and_values_of_the_ledger_page_are_what_two_appends_leave(page,
     store.close()
 
 
+def test_the_retired_value_of_the_ledger_page_is_what_retiring_leaves(page, run):
+    expected = decoded(page("ledger")["retired0"])
+    with Ledger.open(run) as ledger:
+        ledger.append_many([NOTE, Event.decode(decoded(page("event")["event1"]))])
+        head = ledger.head()
+        ledger.retire([0])
+        assert ledger.head() == head
+        assert ledger._store.get("log", bytes(8)) == expected
+
+
 @pytest.mark.parametrize("name", ["canonical-msgpack", "event", "tree", "head", "ledger"])
 def test_every_page_has_its_table_what_a_reader_rejects_and_a_version_rule(repository, name):
     text = (repository / "docs" / "formats" / f"{name}.md").read_text()
