@@ -337,7 +337,7 @@ class _Verifier:
                 self.report.add(None, "HEAD", f"root {part.root.hex()} at size {seen.size}", f"root {seen.root.hex()}")
         self.tree, tiles = self.tree.extended(leaves)
         for _, key, tile in tiles:
-            if key[0] > 0 and len(tile) == layout.TILE_BYTES:
+            if tile is not None and key[0] > 0 and len(tile) == layout.TILE_BYTES:
                 self._check_tile(key, tile)
 
     def _check_tile(self, key: bytes, tile: bytes) -> None:

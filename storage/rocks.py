@@ -174,13 +174,18 @@ class RocksStore:
             raise self._mapped(error, family) from error
 
     def scan(self, family: str, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        options = ReadOptions()
+        options = ReadOptions()  # held here to the end: the binding's iterators point into it
         options.set_readahead_size(READAHEAD_BYTES)
         if stop is not None:
             options.set_iterate_upper_bound(stop)
+        pair = None
         try:
+            pairs: Iterator[tuple[bytes, bytes]] = self._family(family).items(from_key=start, read_opt=options)  # type: ignore[assignment]
+            for pair in pairs:
+                yield pair
+            # The quick iterator ends without a word at a damaged block. This one, set behind it, says so.
             iterator = self._family(family).iter(options)
-            iterator.seek(start)
+            iterator.seek(start if pair is None else pair[0] + b"\0")
             while iterator.valid():
                 yield iterator.key(), iterator.value()
                 iterator.next()
@@ -213,7 +218,10 @@ class RocksStore:
         put, handles = batch.put, self._handles
         try:
             for family, key, value in entries:
-                put(key, value, handles[family])
+                if value is None:
+                    batch.delete(key, handles[family])
+                else:
+                    put(key, value, handles[family])
             self._database.write(batch, self._sync_options if sync else self._plain_options)
         except Exception as error:
             self._failed = True
@@ -226,15 +234,29 @@ class RocksStore:
             self._failed = True
             raise self._mapped(error, "sync") from error
 
+    def flush(self) -> None:
+        try:
+            for name in FAMILIES:
+                self._family(name).flush(True)
+        except Exception as error:
+            self._failed = True
+            raise self._mapped(error, "flush") from error
+
     def compact(self) -> None:
+        self.flush()  # of all families: the write-ahead logs go only then
         options = CompactOptions()
         options.set_bottommost_level_compaction(BottommostLevelCompaction.force_optimized())
         try:
-            for family in (self._family(name) for name in FAMILIES):
-                family.flush(True)  # all of them: the write-ahead logs go only then
             self._family("log").compact_range(None, None, options)
         except Exception as error:
+            self._failed = True
             raise self._mapped(error, "compact") from error
+
+    def faults(self) -> list[tuple[str, str]]:
+        return [
+            (where, f"expected the families {', '.join(FAMILIES)}, got another with content")
+            for where in self.strangers
+        ]
 
     def close(self) -> None:
         if self._closed:

@@ -27,7 +27,9 @@ class TreeState:
     def extended(self, leaves: bytes) -> tuple[TreeState, list[Entry]]:
         """The tree after appending leaf hashes (32 bytes each), and the tiles to write: each touched one once."""
         frontier = tree.frontier_extend(self.size, self.frontier, leaves)
-        tiles, entries, level = [], [], 0
+        tiles: list[bytes] = []
+        entries: list[Entry] = []
+        level = 0
         below = leaves
         start = self.size
         while True:
