@@ -13,6 +13,9 @@ StorageError
 ├── LockedError           another writer has it open: .pid
 ├── ReadOnlyError         append to a ledger, or open for writing a directory, that can't be written
 ├── StorageFullError      no space left, quota or file size limit
+├── NoteError             bytes that are no note, checkpoint, proof or key        (also a ValueError)
+├── SignatureError        a signature fails, or there is none of a known key
+├── KeyFileError          a key file that others can read, that exists already, or holds no key: .hint
 ├── LimitError            the system gives no more open files or memory
 └── ClosedError           use after close, or in a process forked after open
 """
@@ -101,6 +104,22 @@ class ReadOnlyError(StorageError):
 
 class StorageFullError(StorageError):
     """No space left on the device, a quota or a file size limit reached. Nothing confirmed is lost."""
+
+
+class NoteError(StorageError, ValueError):
+    """Bytes that are no signed note, checkpoint, proof file or key."""
+
+
+class SignatureError(StorageError):
+    """A signature of a known key fails, or no known key signed."""
+
+
+class KeyFileError(StorageError):
+    """A key file that others can read, that lies where it must not, that exists already, or holds no key."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class LimitError(StorageError):
