@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from storage._source_folder import load_kernels
 
 if TYPE_CHECKING:
+    from storage.checkpoint import Checkpoint
     from storage.errors import (
         CanonicalError,
         ClosedError,
@@ -19,25 +20,31 @@ if TYPE_CHECKING:
         EventTooLargeError,
         ForkError,
         IntegrityError,
+        KeyFileError,
         LimitError,
         LockedError,
         NotALedgerError,
+        NoteError,
         ReadOnlyError,
         RetiredError,
         RollbackError,
+        SignatureError,
         StorageError,
         StorageFullError,
     )
     from storage.event import Event
+    from storage.keys import Signer, VerifierKey, read_key, write_key
     from storage.ledger import Ledger, Receipt
     from storage.ledger_check import LedgerReport, Problem, verify_ledger
     from storage.retire import Retired
+    from storage.tlog_proof import TlogProof
     from storage.tree import Head
 
 _kernels = load_kernels()
 
 _HOMES = {
     "CanonicalError": "errors",
+    "Checkpoint": "checkpoint",
     "ClosedError": "errors",
     "EquivocationError": "errors",
     "Event": "event",
@@ -46,24 +53,33 @@ _HOMES = {
     "ForkError": "errors",
     "Head": "tree",
     "IntegrityError": "errors",
+    "KeyFileError": "errors",
     "Ledger": "ledger",
     "LedgerReport": "ledger_check",
     "LimitError": "errors",
     "LockedError": "errors",
     "NotALedgerError": "errors",
+    "NoteError": "errors",
     "Problem": "ledger_check",
     "ReadOnlyError": "errors",
     "Receipt": "ledger",
     "Retired": "retire",
     "RetiredError": "errors",
     "RollbackError": "errors",
+    "SignatureError": "errors",
+    "Signer": "keys",
     "StorageError": "errors",
     "StorageFullError": "errors",
+    "TlogProof": "tlog_proof",
+    "VerifierKey": "keys",
+    "read_key": "keys",
     "verify_ledger": "ledger_check",
+    "write_key": "keys",
 }
 
 __all__ = [
     "CanonicalError",
+    "Checkpoint",
     "ClosedError",
     "EquivocationError",
     "Event",
@@ -72,21 +88,29 @@ __all__ = [
     "ForkError",
     "Head",
     "IntegrityError",
+    "KeyFileError",
     "Ledger",
     "LedgerReport",
     "LimitError",
     "LockedError",
     "NotALedgerError",
+    "NoteError",
     "Problem",
     "ReadOnlyError",
     "Receipt",
     "Retired",
     "RetiredError",
     "RollbackError",
+    "SignatureError",
+    "Signer",
     "StorageError",
     "StorageFullError",
+    "TlogProof",
+    "VerifierKey",
     "build_info",
+    "read_key",
     "verify_ledger",
+    "write_key",
 ]
 
 

@@ -1,6 +1,6 @@
 """Checkpoints of c2sp.org/tlog-checkpoint: a signed note that says what size and root a log has come to.
 
-Written in docs/formats/checkpoint.md. No input or output; where a ledger keeps its checkpoints is checkpoint_store.py's.
+Written in docs/formats/checkpoint.md. No input or output: where a ledger keeps them is in checkpoint_store.py.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from storage.errors import NoteError
+from storage.errors import NoteError, SignatureError
 from storage.keys import Signer, VerifierKey, verified
 from storage.note import Note, canonical_base64, decimal, plain_text, shown
 from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
@@ -56,8 +56,6 @@ class Checkpoint:
             raise NoteError(f"checkpoint: line {lines.index('') + 1} must not be empty")
         size = decimal(lines[1], "checkpoint: line 2: size")
         root = canonical_base64(lines[2], "checkpoint: line 3: root", HASH_BYTES)
-        if size == 0 and root != EMPTY_ROOT:
-            raise NoteError(f"checkpoint: the root of no events is {EMPTY_ROOT.hex()}, got {root.hex()}")
         return cls(lines[0], size, root, tuple(lines[3:]))
 
 
@@ -84,7 +82,10 @@ def decode(data: bytes) -> tuple[Checkpoint, Note]:
     'a.example'
     """
     note = Note.decode(data)
-    return Checkpoint.parse(note.text), note
+    checkpoint = Checkpoint.parse(note.text)
+    if checkpoint.size == 0 and checkpoint.root != EMPTY_ROOT:
+        raise NoteError(f"checkpoint: the root of no events is {EMPTY_ROOT.hex()}, got {checkpoint.root.hex()}")
+    return checkpoint, note
 
 
 def opened(
@@ -100,12 +101,10 @@ def opened(
     >>> opened(note.encode(), signer.verifier)[0].size
     0
     """
-    from storage.errors import SignatureError
-
     checkpoint, note = decode(data)
     found = verified(note, (log, *witnesses))
     if log not in found:
-        raise SignatureError(f"expected a signature of the log {log.name} ({log.id.hex()}), got those of witnesses only")
+        raise SignatureError(f"expected a signature of the log {log.name} ({log.id.hex()}), got witnesses' only")
     if checkpoint.origin != log.name:
         raise SignatureError(f"expected a checkpoint of {log.name}, got one of {shown(checkpoint.origin)}")
     needed = len(witnesses) if quorum is None else quorum

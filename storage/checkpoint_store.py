@@ -56,8 +56,8 @@ def newest(store: Store, run: Path) -> Head | None:
     """The largest head that a stored checkpoint or the checkpoint file names; what is no checkpoint names none."""
     found: Head | None = None
     last = None
-    for _, last in stored(store):
-        pass
+    for _, note in stored(store):
+        last = note
     with contextlib.suppress(StorageError):
         for data in (last, read_file(file_path(run))):
             if data is not None:
@@ -117,10 +117,9 @@ def sign(store: Store, head: Head, signer: Signer, run: Path) -> bytes:
     if before is not None:
         old = Note.decode(before)
         if old.text != note.text:
-            raise ForkError(
-                f"{run}: size {head.size} has a checkpoint of {Checkpoint.parse(old.text).origin!r} already, got one of "
-                f"{signer.name!r}"
-            )
+            origin = Checkpoint.parse(old.text).origin
+            text = f"{run}: size {head.size} has a checkpoint of {origin!r} already, got a key of {signer.name!r}"
+            raise ForkError(text)
         note = old.with_signatures(note.signatures)
     return keep(store, head.size, note, run)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shlex
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -235,7 +236,8 @@ def read_key(path: str | os.PathLike[str]) -> Signer:
     with os.fdopen(regular_file.open_to_read(place), "rb") as stream:
         mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
         if mode & 0o077:
-            raise KeyFileError(f"{place}: expected a key that only its owner can read, got mode {mode:04o}", "chmod 600")
+            text = f"{place}: expected a key that only its owner can read, got mode {mode:04o}"
+            raise KeyFileError(text, f"chmod 600 {shlex.quote(str(place))}")
         data = stream.read(KEY_FILE_BYTES_MAX + 1)
     try:
         line = data.decode()

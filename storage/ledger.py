@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from storage import hashing, layout, opening, state
 from storage import head as head_file
@@ -26,6 +26,10 @@ from storage.event import Event
 from storage.retire import Retired, is_retired, retire_events
 from storage.store import Entry, Store
 from storage.tree import HASH_BYTES, Head
+
+if TYPE_CHECKING:
+    from storage.keys import Signer
+    from storage.note import Signature
 
 Mode = Literal["rw", "r"]
 Sync = Literal["fsync", "os"]
@@ -86,6 +90,7 @@ class Ledger:
         self._queue_lock = threading.Lock()
         self._commit_lock = threading.Lock()
         self._failed: StorageError | None = None
+        self._signs_for: str | None = None  # the origin whose kept checkpoints were all held against the tree
         self._closed: str | None = None
         self._finalizer = weakref.finalize(self, store.close)
         _open_ledgers.add(self)
@@ -383,6 +388,71 @@ class Ledger:
         """Size and root."""
         self._check_open()
         return self._head
+
+    def prove(self, rank: int, size: int | None = None) -> list[bytes]:
+        """The hashes, leaf to root, that prove the event at `rank` in the tree of the first `size` events (of all).
+
+        Raises ValueError unless 0 <= rank < size <= the ledger's size, IntegrityError for damaged tiles.
+        """
+        from storage import proving
+
+        self._check_open()
+        head = self._head
+        return proving.inclusion(self._store, self._tree, head, rank, head.size if size is None else size)
+
+    def consistency(self, m: int, n: int | None = None) -> list[bytes]:
+        """The hashes that prove the first m events a prefix of the first n (of all); empty for m = 0 and m = n.
+
+        Raises ValueError unless 0 <= m <= n <= the ledger's size, IntegrityError for damaged tiles.
+        """
+        from storage import proving
+
+        self._check_open()
+        head = self._head
+        return proving.consistency(self._store, self._tree, head, m, head.size if n is None else n)
+
+    def checkpoint(self, signer: Signer) -> bytes:
+        """Sign size and root as a C2SP checkpoint whose origin is the key's name; the note, kept here and in
+        RUN/checkpoint before this returns. The same size again gives the same note, with all that signed it since.
+
+        What is signed is on the disk, also with sync "os". Raises ForkError or RollbackError, and signs nothing, where
+        a checkpoint of this origin that is kept here is not one of this tree; IntegrityError where one can't be read;
+        ReadOnlyError, StorageFullError, ClosedError as `append`.
+        """
+        from storage import checkpoint_store
+
+        with self._commit_lock:
+            self._check_signing()
+            if not self._sync:
+                self._store.sync()
+            if self._signs_for != signer.name:
+                checkpoint_store.require_consistent(self._store, self._head, signer.name, self._head_path.parent)
+            note = checkpoint_store.sign(self._store, self._head, signer, self._head_path.parent)
+            self._signs_for = signer.name
+            self._rewrite_head(durable=True)
+        return note
+
+    def checkpoints(self) -> list[bytes]:
+        """The notes of all checkpoints that are kept, by size. Their signatures are not verified here."""
+        from storage import checkpoint_store
+
+        self._check_open()
+        return [note for _, note in checkpoint_store.stored(self._store)]
+
+    def add_signatures(self, size: int, signatures: Sequence[Signature]) -> bytes:
+        """Add cosignatures to the kept checkpoint of a size; the note. Raises KeyError where none is kept."""
+        from storage import checkpoint_store
+
+        with self._commit_lock:
+            self._check_signing()
+            return checkpoint_store.add_signatures(self._store, size, tuple(signatures), self._head_path.parent)
+
+    def _check_signing(self) -> None:
+        self._check_open()
+        if self.mode != "rw":
+            raise ReadOnlyError(f'{self.path}: opened with mode "r", a checkpoint needs "rw"')
+        if self._failed is not None:
+            raise type(self._failed)(f"{self.path}: nothing is signed after a failed append: {self._failed}")
 
     def cursor(self, producer: str) -> tuple[int, bytes] | None:
         """The last sequence number and id of a producer, or None."""

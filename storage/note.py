@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 
 from storage.errors import NoteError
@@ -14,6 +15,7 @@ from storage.errors import NoteError
 SIGNATURES_MAX = 16
 NOTE_BYTES_MAX = 1 << 16  # holds 16 signatures of the longest kind in use, ML-DSA-44
 DASH = "\u2014 "
+_CONTROL = re.compile(rb"[\x00-\x09\x0b-\x1f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,10 @@ def plain_text(data: bytes, bytes_max: int, what: str) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise NoteError(f"{what}: byte {error.start}: expected UTF-8, got {data[error.start]:#04x}") from None
-    for at, byte in enumerate(data):
-        if byte < 0x20 and byte != 0x0A:
-            raise NoteError(f"{what}: byte {at}: expected no control character but newline, got {byte:#04x}")
+    found = _CONTROL.search(data)
+    if found is not None:
+        at, byte = found.start(), found[0][0]
+        raise NoteError(f"{what}: byte {at}: expected no control character but newline, got {byte:#04x}")
     return text
 
 

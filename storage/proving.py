@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from storage import layout, state, tree
+from storage import layout, tree
 from storage.errors import IntegrityError
 from storage.state import TreeState
 from storage.store import Store
-from storage.tree import HASH_BYTES
+from storage.tree import HASH_BYTES, Head
 
 
 class TileReader:
@@ -41,29 +41,29 @@ class TileReader:
         return tile
 
 
-def inclusion(store: Store, grown: TreeState, rank: int, size: int) -> list[bytes]:
+def inclusion(store: Store, grown: TreeState, head: Head, rank: int, size: int) -> list[bytes]:
     """The hashes, leaf to root, that prove the event at `rank` in the tree of `size` events.
 
     Raises ValueError unless 0 <= rank < size <= the ledger's size, and IntegrityError where a tile is damaged so that
     the proof would not hold: of the newest size, since that root is known.
     """
-    if not 0 <= rank < size <= grown.size:
-        raise ValueError(f"Ledger.prove: need 0 <= rank < size <= {grown.size}, got {rank} and {size}")
+    if not 0 <= rank < size <= head.size:
+        raise ValueError(f"Ledger.prove: need 0 <= rank < size <= {head.size}, got {rank} and {size}")
     reader = TileReader(store, grown)
     proof = tree.inclusion_proof(rank, size, reader.hash_at)
-    if size == grown.size:
+    if size == head.size:
         leaf = reader.hash_at(0, rank)
-        if not tree.verify_inclusion(rank, size, leaf, proof, grown.head().root):
+        if not tree.verify_inclusion(rank, size, leaf, proof, head.root):
             text = f"the stored tiles prove no event at rank {rank} of {size}: a tile is damaged"
             raise IntegrityError(text, (rank,), "tree")
     return proof
 
 
-def consistency(store: Store, grown: TreeState, m: int, n: int) -> list[bytes]:
+def consistency(store: Store, grown: TreeState, head: Head, m: int, n: int) -> list[bytes]:
     """The hashes that prove the first m events a prefix of the first n; empty for m = 0 and for m = n.
 
     Raises ValueError unless 0 <= m <= n <= the ledger's size.
     """
-    if not 0 <= m <= n <= grown.size:
-        raise ValueError(f"Ledger.consistency: need 0 <= m <= n <= {grown.size}, got {m} and {n}")
+    if not 0 <= m <= n <= head.size:
+        raise ValueError(f"Ledger.consistency: need 0 <= m <= n <= {head.size}, got {m} and {n}")
     return tree.consistency_proof(m, n, TileReader(store, grown).hash_at) if m else []

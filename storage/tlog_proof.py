@@ -48,7 +48,7 @@ class TlogProof:
 
     @classmethod
     def decode(cls, data: bytes) -> TlogProof:
-        """The parts of a proof file; nothing is verified. Raises NoteError for what docs/formats/tlog-proof.md lists."""
+        """The parts of a proof file; nothing is verified. Raises NoteError: see docs/formats/tlog-proof.md."""
         text = plain_text(data, PROOF_BYTES_MAX, "tlog-proof")
         head, empty, note = text.partition("\n\n")
         lines = head.split("\n", PROOF_HASHES_MAX + 4)

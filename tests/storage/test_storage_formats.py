@@ -4,11 +4,27 @@ import re
 
 import pytest
 
-from storage import Event, Head, Ledger, layout, tree
+from storage import (
+    Checkpoint,
+    Event,
+    Head,
+    Ledger,
+    Signer,
+    TlogProof,
+    VerifierKey,
+    cosignature,
+    layout,
+    tree,
+    write_key,
+)
 from storage import head as head_file
 from storage.canonical import pack, unpack
+from storage.checkpoint import opened
+from storage.note import Note
 
 NOTE = Event(producer="fleet-1", effect=b"\0\xff\x10", kind="note.text", sequence=0, tick=120)
+LOG = Signer("droveway.example/ledger", bytes(range(32)))
+WITNESS = Signer("w1.example", bytes(range(32, 64)), 4)
 
 
 @pytest.fixture
@@ -17,7 +33,7 @@ def page(repository):
 
     def examples(name):
         text = (repository / "docs" / "formats" / f"{name}.md").read_text()
-        return {match[1]: match[2] for match in re.finditer(r"```(?:hex )?(\w+)\n(.*?)```", text, re.DOTALL)}
+        return {match[1]: match[2] for match in re.finditer(r"```(?:hex |text )?(\w+)\n(.*?)```", text, re.DOTALL)}
 
     return examples
 
@@ -101,7 +117,47 @@ def test_the_retired_value_of_the_ledger_page_is_what_retiring_leaves(page, run)
         assert ledger._store.get("log", bytes(8)) == expected
 
 
-@pytest.mark.parametrize("name", ["canonical-msgpack", "event", "tree", "head", "ledger"])
+def test_the_notes_and_keys_of_the_signed_note_page_are_what_is_signed_and_read(page):
+    examples = page("signed-note")
+    assert str(LOG.verifier) == examples["log"].strip() == page("key-file")["verifier"].strip()
+    assert str(WITNESS.verifier) == examples["witness"].strip()
+    assert str(VerifierKey.parse(examples["c2sp"].strip())) == examples["c2sp"].strip()
+    assert Note("hello\n", (LOG.sign("hello\n"),)).encode().decode() == examples["note"]
+
+
+def test_the_key_of_the_key_file_page_is_what_is_written(page, tmp_path):
+    write_key(tmp_path / "key", LOG)
+    assert (tmp_path / "key").read_text() == page("key-file")["key"]
+
+
+def test_the_texts_of_the_checkpoint_and_proof_pages_are_what_the_two_events_give(page, run):
+    with Ledger.open(run) as ledger:
+        ledger.append_many([NOTE, Event.decode(decoded(page("event")["event1"]))])
+        ledger.checkpoint(LOG)
+        text = Checkpoint(LOG.name, 2, ledger.head().root).text()
+        note = ledger.add_signatures(2, [WITNESS.sign(text, time_s=1_700_000_000)])
+        proof = TlogProof(0, tuple(ledger.prove(0)), Note.decode(note))
+    assert note.decode() == page("checkpoint")["checkpoint"]
+    assert cosignature.message(1_700_000_000, text).decode() == page("checkpoint")["cosigned"]
+    assert proof.encode().decode() == page("tlog-proof")["proof"]
+    assert TlogProof.decode(page("tlog-proof")["proof"].encode()) == proof
+    assert opened(note, LOG.verifier, (WITNESS.verifier,))[0].text() == text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "canonical-msgpack",
+        "event",
+        "tree",
+        "head",
+        "ledger",
+        "signed-note",
+        "checkpoint",
+        "tlog-proof",
+        "key-file",
+    ],
+)
 def test_every_page_has_its_table_what_a_reader_rejects_and_a_version_rule(repository, name):
     text = (repository / "docs" / "formats" / f"{name}.md").read_text()
     assert "## A reader rejects" in text
