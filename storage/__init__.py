@@ -31,14 +31,16 @@ if TYPE_CHECKING:
         SignatureError,
         StorageError,
         StorageFullError,
+        SyncError,
     )
     from storage.event import Event
     from storage.keys import Signer, VerifierKey, read_key, write_key
-    from storage.ledger import Ledger, Receipt
+    from storage.ledger import Ledger
     from storage.ledger_check import LedgerReport, Problem, verify_ledger
     from storage.retire import Retired
     from storage.tlog_proof import TlogProof
     from storage.tree import Head
+    from storage.writer import Receipt
 
 _kernels = load_kernels()
 
@@ -62,7 +64,7 @@ _HOMES = {
     "NoteError": "errors",
     "Problem": "ledger_check",
     "ReadOnlyError": "errors",
-    "Receipt": "ledger",
+    "Receipt": "writer",
     "Retired": "retire",
     "RetiredError": "errors",
     "RollbackError": "errors",
@@ -70,6 +72,7 @@ _HOMES = {
     "Signer": "keys",
     "StorageError": "errors",
     "StorageFullError": "errors",
+    "SyncError": "errors",
     "TlogProof": "tlog_proof",
     "VerifierKey": "keys",
     "read_key": "keys",
@@ -105,6 +108,7 @@ __all__ = [
     "Signer",
     "StorageError",
     "StorageFullError",
+    "SyncError",
     "TlogProof",
     "VerifierKey",
     "build_info",

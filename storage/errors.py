@@ -16,6 +16,7 @@ StorageError
 ├── NoteError             bytes that are no note, checkpoint, proof or key        (also a ValueError)
 ├── SignatureError        a signature fails, or there is none of a known key
 ├── KeyFileError          a key file that others can read, that exists already, or holds no key: .hint
+├── SyncError             the disk did not confirm what was written; never asked again until the next open
 ├── LimitError            the system gives no more open files or memory
 └── ClosedError           use after close, or in a process forked after open
 """
@@ -120,6 +121,10 @@ class KeyFileError(StorageError):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class SyncError(StorageError):
+    """A sync failed: what was written since the last one may not be on the disk. The next open finds out what is."""
 
 
 class LimitError(StorageError):

@@ -3,63 +3,41 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, overload
 
 from storage import hashing, layout, opening, state
-from storage import head as head_file
+from storage.committer import Committer, Request
 from storage.errors import (
     ClosedError,
-    EquivocationError,
+    EventTooLargeError,
     IntegrityError,
     ReadOnlyError,
     RetiredError,
     StorageError,
     StorageFullError,
 )
-from storage.event import Event
+from storage.event import EVENT_BYTES_MAX, Event
 from storage.retire import Retired, is_retired, retire_events
-from storage.store import Entry, Store
+from storage.state import TreeState
+from storage.store import Store
 from storage.tree import HASH_BYTES, Head
+from storage.writer import Receipt, Writer
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from storage.keys import Signer
     from storage.note import Signature
 
 Mode = Literal["rw", "r"]
 Sync = Literal["fsync", "os"]
 
-COMMITS_PER_HEAD = 64
 SCAN_CHUNK_BYTES = 1 << 20
-CURSORS_CACHED_MAX = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Where an event lies, and the head of the commit that holds it."""
-
-    rank: int
-    id: bytes
-    size: int
-    root: bytes
-
-
-class _Request:
-    """Events of one caller on their way into a group commit."""
-
-    __slots__ = ("error", "events", "ids", "receipts", "values")
-
-    def __init__(self, events: Sequence[Event], values: list[bytes], ids: list[bytes]) -> None:
-        self.events = events
-        self.values = values
-        self.ids = ids
-        self.receipts: list[Receipt] | None = None
-        self.error: BaseException | None = None
 
 
 class Ledger:
@@ -72,37 +50,63 @@ class Ledger:
     (0, 1, b'hello')
     """
 
-    def __init__(self, path: Path, mode: Mode, sync: Sync, store: Store, opened: opening.Opened) -> None:
+    def __init__(
+        self, path: Path, mode: Mode, sync: Sync, store: Store, opened: opening.Opened, *, max_event_bytes: int
+    ) -> None:
         self.path = path
         self._head_path = layout.head_path(path.absolute())  # the current folder may change
-        self.mode = mode
         self.manifest_status = opened.status
         self.problems = opened.problems
         self.recovered = opened.recovered
-        self._sync = sync == "fsync"
-        self._store = store
-        self._head = opened.head
-        self._tree = opened.tree
-        self._written_head = opened.head_seen
-        self._commits = 0
-        self._cursors: dict[str, tuple[int, bytes] | None] = {}
-        self._queue: list[_Request] = []
-        self._queue_lock = threading.Lock()
-        self._commit_lock = threading.Lock()
-        self._failed: StorageError | None = None
+        self._sync: Sync = sync
+        self._max_event_bytes = max_event_bytes
         self._signs_for: str | None = None  # the origin whose kept checkpoints were all held against the tree
         self._closed: str | None = None
-        self._finalizer = weakref.finalize(self, store.close)
+        self._writer = self._committer = None
+        self._read_head, self._read_tree, self._read_store = opened.head, opened.tree, store
+        self._finalizer: weakref.finalize[..., Ledger]
+        if mode == "rw":
+            self._writer = Writer(path, store, opened, durable=sync == "fsync")
+            self._committer = Committer(self._writer.commit)
+            self._finalizer = weakref.finalize(self, self._committer.finish, self._writer.store.close)
+        else:
+            self._finalizer = weakref.finalize(self, store.close)
         _open_ledgers.add(self)
+
+    @property
+    def mode(self) -> Mode:
+        """ "rw", or "r" for a ledger opened to read, and for one that can't be appended to since a sync failed."""
+        return "r" if self._writer is None or self._writer.sync_error is not None else "rw"
+
+    @property
+    def _store(self) -> Store:
+        return self._read_store if self._writer is None else self._writer.store
+
+    @property
+    def _tree(self) -> TreeState:
+        return self._read_tree if self._writer is None else self._writer.tree
+
+    @property
+    def _head(self) -> Head:
+        return self._read_head if self._writer is None else self._writer.head
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], mode: Mode = "rw", sync: Sync = "fsync", expect: Head | None = None
+        cls,
+        path: str | os.PathLike[str],
+        mode: Mode = "rw",
+        sync: Sync = "fsync",
+        expect: Head | None = None,
+        *,
+        max_event_bytes: int = EVENT_BYTES_MAX,
+        through: Callable[[Store], Store] | None = None,
     ) -> Ledger:
         """Open the ledger of a RUN directory; mode "rw" makes one where there is nothing yet, "r" alters no byte.
 
         sync: "fsync" returns from an append after the disk has it, "os" after the system has it (a power cut may
         lose the last events, which HEAD then shows).  expect: a head that the ledger must contain.
+        max_event_bytes: longer events are refused before they are hashed.  through: a function that puts another store
+        in front of the engine's, for tests and measurements.
 
         Raises NotALedgerError, IntegrityError for damage and gaps, RollbackError for a ledger shorter than its HEAD
         or than `expect`, ForkError for another root than `expect`, and with mode "rw" LockedError, ReadOnlyError,
@@ -114,112 +118,60 @@ class Ledger:
             raise ValueError(f'Ledger.open: sync must be "fsync" or "os", got {sync!r}')
         if expect is not None and not isinstance(expect, Head):
             raise TypeError(f"Ledger.open: expect must be a Head, got {type(expect).__name__}")
+        if not 0 < max_event_bytes <= EVENT_BYTES_MAX:
+            raise ValueError(f"Ledger.open: max_event_bytes must be in [1, {EVENT_BYTES_MAX}], got {max_event_bytes!r}")
         run = Path(path)
         store, opened = opening.open_run(run, writable=mode == "rw", expect=expect)
-        return cls(run, mode, sync, store, opened)
+        if through is not None:
+            store = through(store)
+        return cls(run, mode, sync, store, opened, max_event_bytes=max_event_bytes)
 
-    def append(self, event: Event) -> Receipt:
+    def append(self, event: Event, sync: Sync | None = None) -> Receipt:
         """Append one event. The same event again returns its first rank.
 
-        Raises EquivocationError, EventTooLargeError, ReadOnlyError, StorageFullError, ClosedError.
-        """
-        return self.append_many((event,))[0]
+        sync: "fsync" or "os", for this event instead of the ledger's. Where it is "fsync", the event and all before
+        it are on the disk when the receipt comes.
 
-    def append_many(self, events: Sequence[Event]) -> list[Receipt]:
-        """Append events as one atomic batch: all or none. Raises as `append`.
+        Raises EquivocationError, EventTooLargeError, ReadOnlyError, StorageFullError, SyncError, ClosedError.
+        """
+        committer, request = self._request((event,), sync)
+        return committer.run(request)[0]
+
+    def append_many(self, events: Sequence[Event], sync: Sync | None = None) -> list[Receipt]:
+        """Append events as one atomic batch: all or none. `sync` and what is raised as `append`.
 
         Callers in several threads share one commit, and with it one sync.
         """
+        committer, request = self._request(tuple(events), sync)
+        return committer.run(request)
+
+    def submit(self, events: Sequence[Event], sync: Sync | None = None) -> Future[list[Receipt]]:
+        """Queue events as one atomic batch and return at once, or when the queue, 8 MiB, has room.
+
+        The future's result is what `append_many` returns or raises. `close` first commits what was submitted.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, Ledger.open(folder + "/run") as ledger:
+        ...     events = [Event(producer="a", effect=b"", kind="note.text", sequence=i, tick=0) for i in range(3)]
+        ...     futures = [ledger.submit([event]) for event in events]
+        ...     [future.result()[0].rank for future in futures]
+        [0, 1, 2]
+        """
+        committer, request = self._request(tuple(events), sync)
+        return committer.submit(request)
+
+    def _request(self, events: tuple[Event, ...], sync: Sync | None) -> tuple[Committer, Request]:
         self._check_open()
-        if self.mode != "rw":
+        if self._writer is None or self._committer is None:
             raise ReadOnlyError(f'{self.path}: opened with mode "r", append needs "rw"')
-        events = tuple(events)
+        if sync is None:
+            sync = self._sync
+        elif sync not in ("fsync", "os"):
+            raise ValueError(f'Ledger.append: sync must be "fsync" or "os", got {sync!r}')
         values = [event.encode() for event in events]
-        request = _Request(events, values, hashing.event_ids(values))
-        with self._queue_lock:
-            self._queue.append(request)
-        with self._commit_lock:
-            if request.receipts is None and request.error is None:
-                self._commit()
-        if request.error is not None:
-            raise request.error
-        assert request.receipts is not None
-        return request.receipts
-
-    def _commit(self) -> None:
-        """Write all queued requests as one batch. The caller holds the commit lock."""
-        with self._queue_lock:
-            requests, self._queue = self._queue, []
-        try:
-            self._check_open()
-            if self._failed is not None:
-                raise type(self._failed)(
-                    f"{self.path}: no append after a failed one, open the ledger again: {self._failed}"
-                )
-            self._rewrite_head_when_due()
-            self._commit_requests(requests)
-        except BaseException as error:
-            for request in requests:
-                if request.receipts is None and request.error is None:
-                    request.error = error
-            if not isinstance(error, Exception):
-                raise
-
-    def _commit_requests(self, requests: list[_Request]) -> None:
-        batch = _Batch(self._head.size)
-        placed = [(request, self._place(request, batch)) for request in requests]
-        head, tree = self._head, self._tree
-        if batch.ids:
-            lengths = [len(value) for value in batch.values]
-            tree, tiles = tree.extended(state.leaf_hashes(batch.ids, lengths))
-            head = tree.head()
-            entries = batch.entries(self._head.size)
-            entries += tiles
-            entries.append(("meta", layout.HEAD_KEY, layout.pack_head(head)))
-            # Until the state in memory agrees with the store again, an interruption leaves the ledger unusable.
-            self._failed = StorageError("the append was interrupted")
-            try:
-                self._store.write(entries, sync=self._sync)
-            except StorageError as error:
-                self._failed = error
-                raise
-            if len(self._cursors) > CURSORS_CACHED_MAX:
-                self._cursors.clear()
-            self._cursors.update(batch.cursors)
-            self._head, self._tree = head, tree
-            self._commits += 1
-            self._failed = None
-        for request, ranks in placed:
-            if ranks is not None:
-                request.receipts = [
-                    Receipt(rank, event_id, head.size, head.root)
-                    for rank, event_id in zip(ranks, request.ids, strict=True)
-                ]
-
-    def _place(self, request: _Request, batch: _Batch) -> list[int] | None:
-        """Give each event of a request its rank; None, and an error in the request, when one is refused."""
-        mark = len(batch.ids)
-        before = dict(batch.cursors)
-        ranks = []
-        for event, value, event_id in zip(request.events, request.values, request.ids, strict=True):
-            producer = event.producer
-            cursor = batch.cursors[producer] if producer in batch.cursors else self.cursor(producer)
-            if cursor is None or event.sequence > cursor[0]:
-                ranks.append(batch.add(producer, event.sequence, event_id, value))
-                continue
-            rank = batch.ranks.get(event_id)
-            if rank is None:
-                stored = self._store.get("ids", event_id)
-                rank = None if stored is None else int.from_bytes(stored, "big")
-            if rank is None:
-                batch.forget(mark, before)
-                request.error = EquivocationError(
-                    f"{self.path}: producer {producer!r} used sequence {event.sequence} for event {event_id.hex()}, "
-                    f"but has reached sequence {cursor[0]} (event {cursor[1].hex()})"
-                )
-                return None
-            ranks.append(rank)
-        return ranks
+        if self._max_event_bytes < EVENT_BYTES_MAX:
+            _check_sizes(values, self._max_event_bytes)
+        return self._committer, Request(events, values, hashing.event_ids(values), sync == "fsync")
 
     def at(self, rank: int) -> Event:
         """The event at a rank, checked against its id and its leaf.
@@ -375,11 +327,7 @@ class Ledger:
         Raises IndexError for a rank outside [0, size), IntegrityError for a damaged event, before anything is written;
         ReadOnlyError, StorageFullError, ClosedError as `append`.
         """
-        self._check_open()
-        if self.mode != "rw":
-            raise ReadOnlyError(f'{self.path}: opened with mode "r", retire needs "rw"')
-        with self._commit_lock:
-            self._check_open()
+        with self._alone("retire"):
             done = retire_events(self._store, str(self.path), self._head.size, ranks)
             self._store.compact()
         return done
@@ -421,15 +369,13 @@ class Ledger:
         """
         from storage import checkpoint_store
 
-        with self._commit_lock:
-            self._check_signing()
-            if not self._sync:
-                self._store.sync()
+        with self._alone("a checkpoint") as writer:
+            writer.sync()
             if self._signs_for != signer.name:
                 checkpoint_store.require_consistent(self._store, self._head, signer.name, self._head_path.parent)
             note = checkpoint_store.sign(self._store, self._head, signer, self._head_path.parent)
             self._signs_for = signer.name
-            self._rewrite_head(durable=True)
+            writer.rewrite_head(durable=True)
         return note
 
     def checkpoints(self) -> list[bytes]:
@@ -443,58 +389,40 @@ class Ledger:
         """Add cosignatures to the kept checkpoint of a size; the note. Raises KeyError where none is kept."""
         from storage import checkpoint_store
 
-        with self._commit_lock:
-            self._check_signing()
+        with self._alone("a checkpoint"):
             return checkpoint_store.add_signatures(self._store, size, tuple(signatures), self._head_path.parent)
 
-    def _check_signing(self) -> None:
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[Writer]:
+        """The writer, while nobody commits. Raises ReadOnlyError, ClosedError, and what a failed commit left."""
         self._check_open()
-        if self.mode != "rw":
-            raise ReadOnlyError(f'{self.path}: opened with mode "r", a checkpoint needs "rw"')
-        if self._failed is not None:
-            raise type(self._failed)(f"{self.path}: nothing is signed after a failed append: {self._failed}")
+        if self._writer is None:
+            raise ReadOnlyError(f'{self.path}: opened with mode "r", {what} needs "rw"')
+        with self._writer.lock:
+            self._check_open()
+            self._writer.recover()
+            yield self._writer
 
     def cursor(self, producer: str) -> tuple[int, bytes] | None:
         """The last sequence number and id of a producer, or None."""
         self._check_open()
-        if producer not in self._cursors:
-            key = layout.cursor_key(producer)
-            value = self._store.get("meta", key)
-            if self.mode != "rw":
-                return None if value is None else layout.unpack_cursor(key, value)
-            self._cursors[producer] = None if value is None else layout.unpack_cursor(key, value)
-        return self._cursors[producer]
-
-    def _rewrite_head_when_due(self) -> None:
-        """Before a commit, not after it: a failure then loses nothing that was confirmed."""
-        if self._commits >= COMMITS_PER_HEAD:
-            self._rewrite_head(durable=self._sync)
-
-    def _rewrite_head(self, *, durable: bool) -> None:
-        if durable and not self._sync:
-            self._store.sync()  # the store first: HEAD names what must be there
-        try:
-            head_file.write(self._head_path, self._head, durable=durable)
-        except OSError as error:
-            raise opening.mapped_os_error(error, layout.head_path(self.path)) from error
-        self._written_head = self._head
-        self._commits = 0
+        return state.read_cursor(self._store, producer) if self._writer is None else self._writer.cursor(producer)
 
     def close(self) -> None:
-        """Rewrite HEAD and release the store. A second call does nothing."""
+        """Commit what is queued, rewrite HEAD and release the store. A second call does nothing."""
         if self._closed is not None:
             return
-        with self._commit_lock:
-            if self._closed is not None:
-                return
-            try:
-                if self.mode == "rw" and self._failed is None and self._written_head != self._head:
-                    self._rewrite_head(durable=True)
-            finally:
-                self._closed = "is closed"
-                _open_ledgers.discard(self)
-                self._finalizer.detach()
-                self._store.close()
+        if self._committer is not None:
+            self._committer.close(f"{self.path}: the ledger is closed")
+        self._closed, closed = "is closed", self._closed
+        if closed is not None:
+            return
+        _open_ledgers.discard(self)
+        self._finalizer.detach()
+        if self._writer is not None:
+            self._writer.close()
+        else:
+            self._read_store.close()
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -502,8 +430,6 @@ class Ledger:
 
     def _after_fork(self) -> None:
         self._closed = "was opened before this process was forked: open it again here"
-        self._commit_lock = threading.Lock()
-        self._queue_lock = threading.Lock()
         self._finalizer.detach()
         self._store.abandon()
 
@@ -521,41 +447,10 @@ class Ledger:
                 raise
 
 
-class _Batch:
-    """The new events of a group commit."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.ids: list[bytes] = []
-        self.values: list[bytes] = []
-        self.ranks: dict[bytes, int] = {}
-        self.cursors: dict[str, tuple[int, bytes]] = {}
-
-    def add(self, producer: str, sequence: int, event_id: bytes, value: bytes) -> int:
-        rank = self.size + len(self.ids)
-        self.ids.append(event_id)
-        self.values.append(value)
-        self.ranks[event_id] = rank
-        self.cursors[producer] = (sequence, event_id)
-        return rank
-
-    def forget(self, mark: int, cursors: dict[str, tuple[int, bytes]]) -> None:
-        """Back to `mark` events."""
-        for event_id in self.ids[mark:]:
-            del self.ranks[event_id]
-        del self.ids[mark:]
-        del self.values[mark:]
-        self.cursors = cursors
-
-    def entries(self, size: int) -> list[Entry]:
-        out: list[Entry] = []
-        for rank, (event_id, value) in enumerate(zip(self.ids, self.values, strict=True), size):
-            key = layout.log_key(rank)
-            out.append(("log", key, event_id + value))
-            out.append(("ids", event_id, key))
-        for producer, (sequence, event_id) in self.cursors.items():
-            out.append(("meta", layout.cursor_key(producer), layout.pack_cursor(sequence, event_id)))
-        return out
+def _check_sizes(values: list[bytes], most: int) -> None:
+    for value in values:
+        if len(value) > most:
+            raise EventTooLargeError(f"Event: {len(value)} bytes, the limit of this ledger is {most}")
 
 
 _open_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()

@@ -21,7 +21,6 @@ from rocksdict import (
     Rdict,
     ReadOptions,
     WriteBatch,
-    WriteOptions,
 )
 
 from storage import _kernels
@@ -34,8 +33,10 @@ from storage.errors import (
     ReadOnlyError,
     StorageError,
     StorageFullError,
+    SyncError,
 )
 from storage.layout import FAMILIES
+from storage.log_sync import LogSync
 from storage.opening import mapped_os_error
 from storage.snapshot import Snapshot
 from storage.store import Entry
@@ -112,9 +113,7 @@ class RocksStore:
         self._failed = False
         # Opened to read: families that no ledger has, and the engine's own where it holds a key. Nobody reads them.
         self.strangers: list[str] = []
-        self._sync_options = WriteOptions()
-        self._sync_options.sync = True
-        self._plain_options = WriteOptions()
+        self._logs = LogSync(folder)
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool, paranoid: bool = True) -> RocksStore:
@@ -222,17 +221,21 @@ class RocksStore:
                     batch.delete(key, handles[family])
                 else:
                     put(key, value, handles[family])
-            self._database.write(batch, self._sync_options if sync else self._plain_options)
+            self._database.write(batch)
         except Exception as error:
             self._failed = True
             raise self._mapped(error, "write") from error
+        if sync:
+            self.sync()
 
     def sync(self) -> None:
+        if self._closed:
+            raise ClosedError(f"{self.path}: the ledger is closed")
         try:
-            self._database.flush_wal(True)
-        except Exception as error:
+            self._logs.sync()
+        except OSError as error:
             self._failed = True
-            raise self._mapped(error, "sync") from error
+            raise _unsynced(error, self.path) from error
 
     def flush(self) -> None:
         try:
@@ -295,6 +298,7 @@ class RocksStore:
         return None
 
     def _release(self) -> None:
+        self._logs.close()
         if self._lock is not None:
             self._lock.release()
         if self._snapshot is not None:
@@ -302,6 +306,7 @@ class RocksStore:
 
     def abandon(self) -> None:
         self._closed = True
+        self._logs.close()
         if self._lock is not None:
             self._lock.release()
         # A destructor would wait for threads that a fork does not copy, or write into the parent's files.
@@ -330,6 +335,14 @@ def _unreadable(error: OSError, path: Path) -> StorageError:
     if error.errno == errno.EIO:
         return IntegrityError(text, file=str(error.filename))
     return StorageError(text)
+
+
+def _unsynced(error: OSError, path: Path) -> StorageError:
+    """Why what was written may not be on the disk."""
+    if error.errno in _LIMIT_NUMBERS:
+        return LimitError(f"{path}: sync: {error.strerror} (hint: ulimit -n)")
+    full = mapped_os_error(error, path)
+    return full if isinstance(full, StorageFullError) else SyncError(f"{path}: not on the disk: {error.strerror}")
 
 
 def _database(path: Path, folder: Path, *, read_only: bool, paranoid: bool) -> Rdict:

@@ -96,6 +96,13 @@ def read_head(store: Store, path: str) -> Head | None:
     return layout.unpack_head(value)
 
 
+def read_cursor(store: Store, producer: str) -> tuple[int, bytes] | None:
+    """The last sequence number and id of a producer, or None. Raises IntegrityError for a damaged record."""
+    key = layout.cursor_key(producer)
+    value = store.get("meta", key)
+    return None if value is None else layout.unpack_cursor(key, value)
+
+
 def load_tree(store: Store, head: Head, path: str) -> TreeState:
     """The tree of a store, from its tiles. Raises IntegrityError unless it has the root of the head."""
     tiles, size, level = [], head.size, 0

@@ -25,7 +25,7 @@ PROMISED = {
     "storage.canonical": "pack unpack",
     "storage.errors": (
         "CanonicalError EquivocationError EventTooLargeError ForkError IntegrityError LockedError NotALedgerError "
-        "ReadOnlyError RollbackError StorageError StorageFullError"
+        "ReadOnlyError RollbackError StorageError StorageFullError SyncError"
     ),
     "coord": (
         # the journeys: simulate, audit, plan

@@ -366,8 +366,8 @@ class SlowSync:
 
 
 def test_threads_that_append_together_share_a_sync(run, make_event):
-    with Ledger.open(run) as ledger:
-        ledger._store = slow = SlowSync(ledger._store)
+    slow = []
+    with Ledger.open(run, through=lambda store: slow.append(SlowSync(store)) or slow[0]) as ledger:
 
         def work(name):
             for i in range(10):
@@ -379,14 +379,13 @@ def test_threads_that_append_together_share_a_sync(run, make_event):
         for thread in threads:
             thread.join()
         assert ledger.head().size == 160
-        assert slow.writes < 120
+        assert slow[0].writes < 120
     assert verify_ledger(run).ok
 
 
 def test_a_batch_refused_in_a_shared_commit_refuses_no_other(run, make_event):
-    with Ledger.open(run) as ledger:
+    with Ledger.open(run, through=SlowSync) as ledger:
         ledger.append(make_event(5, producer="bad"))
-        ledger._store = SlowSync(ledger._store)
         outcomes = {}
 
         def work(name, sequence):

@@ -230,7 +230,7 @@ def test_every_change_in_every_family_is_found_and_located(stored, rewrite, name
 def test_a_sequence_number_that_falls_is_found(run, make_event, rewrite, monkeypatch):
     with Ledger.open(run) as ledger:
         ledger.append(make_event(5))
-        monkeypatch.setattr(ledger, "_cursors", {"fleet-1": None})  # a writer that forgot what it had seen
+        monkeypatch.setattr(ledger._writer, "_cursors", {"fleet-1": None})  # a writer that forgot what it had seen
         ledger.append(make_event(4))
     report = verify_ledger(run)
     assert [problem.text for problem in report.problems] == [

@@ -304,18 +304,14 @@ class FailingStore:
         self._store.write(entries, sync=sync)
 
 
-@pytest.mark.parametrize(
-    "error", [StorageFullError("full"), IntegrityError("bad"), StorageError("other"), KeyboardInterrupt()]
-)
+@pytest.mark.parametrize("error", [StorageFullError("full"), IntegrityError("bad"), StorageError("other")])
 def test_after_a_failed_write_nothing_is_appended_and_the_head_stays(run, make_event, error):
-    ledger = Ledger.open(run)
+    ledger = Ledger.open(run, through=lambda store: FailingStore(store, 2, error))
     ledger.append(make_event(0))
     head = ledger.head()
-    ledger._store = FailingStore(ledger._store, 1, error)
     with pytest.raises(type(error)):
         ledger.append(make_event(1))
-    kind = StorageError if isinstance(error, KeyboardInterrupt) else type(error)
-    with pytest.raises(kind, match="no append after a failed one, open the ledger again"):
+    with pytest.raises(type(error), match="no append after a failed one, open the ledger again"):
         ledger.append(make_event(2))
     assert ledger.head() == head
     assert ledger.at(0) == make_event(0)

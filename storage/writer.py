@@ -1,0 +1,192 @@
+"""The one place that changes a ledger: group commits, what follows a failed one, and HEAD."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from itertools import repeat
+from pathlib import Path
+from typing import NamedTuple
+
+from storage import head as head_file
+from storage import layout, opening, state
+from storage.batch import Batch, Cursor
+from storage.committer import Request
+from storage.errors import IntegrityError, LimitError, ReadOnlyError, StorageError, SyncError
+from storage.state import TreeState
+from storage.store import Store
+from storage.tree import Head
+
+COMMITS_PER_HEAD = 64
+CURSORS_CACHED_MAX = 4096
+
+
+class Receipt(NamedTuple):
+    """Where an event lies, and the head of the commit that holds it."""
+
+    rank: int
+    id: bytes
+    size: int
+    root: bytes
+
+
+class Writer:
+    """What a ledger open for writing holds in memory. One thread at a time may call, with the `lock` held."""
+
+    def __init__(self, path: Path, store: Store, opened: opening.Opened, *, durable: bool) -> None:
+        self.path = path
+        self.store = store
+        self.head = opened.head
+        self.lock = threading.Lock()
+        self._head_path = layout.head_path(path.absolute())  # the current folder may change
+        self.tree = opened.tree
+        self._durable = durable
+        self._written_head = opened.head_seen
+        self._commits = 0  # since HEAD was written
+        self._unsynced = True  # what is in the store may not be on the disk
+        self._cursors: dict[str, Cursor | None] = {}
+        self._pending: TreeState | None = None  # handed to the store; it is not known whether it is there
+        self._failure: StorageError | None = None
+
+    @property
+    def sync_error(self) -> SyncError | None:
+        """The failed sync since which nothing is appended."""
+        return self._failure if isinstance(self._failure, SyncError) else None
+
+    def commit(self, requests: Sequence[Request]) -> None:
+        """Write the events of all requests as one batch; each request gets its receipts or its error.
+
+        An interruption (KeyboardInterrupt) comes through: the next commit finds out what was written.
+        """
+        with self.lock:
+            try:
+                self.recover()
+                self._rewrite_head_when_due()
+                self._commit(requests)
+            except Exception as error:
+                for request in requests:
+                    if not request.done:
+                        request.error = error
+                        error = _copy(error)
+
+    def _commit(self, requests: Sequence[Request]) -> None:
+        batch = Batch(str(self.path), self.head.size, self._cursor, self._rank_of)
+        placed: list[tuple[Request, Sequence[int]]] = []
+        for request in requests:
+            try:
+                placed.append((request, batch.place(request.events, request.ids, request.values)))
+            except StorageError as error:
+                request.error = error
+        durable = any(request.durable for request, _ in placed)
+        if batch.ids:
+            self._write(batch, durable)
+        elif durable:
+            self.sync()
+        size, root = self.head.size, self.head.root
+        for request, ranks in placed:
+            request.receipts = list(map(Receipt, ranks, request.ids, repeat(size), repeat(root)))
+
+    def _write(self, batch: Batch, durable: bool) -> None:
+        tree, tiles = self.tree.extended(state.leaf_hashes(batch.ids, list(map(len, batch.values))))
+        head = tree.head()
+        entries = batch.entries()
+        entries += tiles
+        entries.append(("meta", layout.HEAD_KEY, layout.pack_head(head)))
+        self._pending = tree
+        try:
+            self.store.write(entries, sync=durable)
+        except StorageError as error:
+            self._failure = error
+            raise
+        if len(self._cursors) > CURSORS_CACHED_MAX:
+            self._cursors.clear()
+        self._cursors.update(batch.cursors)
+        self._adopt(tree, head, unsynced=not durable)
+
+    def _adopt(self, tree: TreeState, head: Head, *, unsynced: bool) -> None:
+        self.tree, self.head = tree, head
+        self._commits += 1
+        self._unsynced = unsynced
+        self._pending = None
+
+    def sync(self) -> None:
+        """Return after everything that was written is on the disk."""
+        if not self._unsynced:
+            return
+        try:
+            self.store.sync()
+        except StorageError as error:
+            self._failure = error
+            raise
+        self._unsynced = False
+
+    def recover(self) -> None:
+        """After a commit whose end is not known: find out what the store has. Raises where that is of no use."""
+        failure = self._failure
+        if failure is None or isinstance(failure, LimitError):
+            if self._pending is not None:
+                self._look()
+            self._failure = None
+        elif isinstance(failure, SyncError):
+            raise ReadOnlyError(f"{self.path}: read-only since a sync failed, open the ledger again: {failure}")
+        else:
+            raise type(failure)(f"{self.path}: no append after a failed one, open the ledger again: {failure}")
+
+    def _look(self) -> None:
+        assert self._pending is not None
+        found, pending = state.read_head(self.store, str(self.path)), self._pending.head()
+        if found == pending:
+            self._cursors.clear()
+            self._adopt(self._pending, pending, unsynced=True)
+        elif found != self.head:
+            raise IntegrityError(f"{self.path}: meta/head is not what was written: {found}", file="meta/head")
+        self._pending = None
+
+    def cursor(self, producer: str) -> Cursor | None:
+        """The last sequence number and id of a producer, or None. Any thread may ask."""
+        if producer in self._cursors:
+            return self._cursors[producer]
+        return state.read_cursor(self.store, producer)
+
+    def _cursor(self, producer: str) -> Cursor | None:
+        if producer not in self._cursors:
+            self._cursors[producer] = state.read_cursor(self.store, producer)
+        return self._cursors[producer]
+
+    def _rank_of(self, event_id: bytes) -> int | None:
+        value = self.store.get("ids", event_id)
+        return None if value is None else int.from_bytes(value, "big")
+
+    def _rewrite_head_when_due(self) -> None:
+        """Before a commit, not after it: a failure then loses nothing that was confirmed."""
+        if self._commits >= COMMITS_PER_HEAD:
+            self.rewrite_head(durable=self._durable)
+
+    def rewrite_head(self, *, durable: bool) -> None:
+        """Make HEAD name what there is. Raises StorageFullError, StorageError."""
+        if durable:
+            self.sync()  # the store first: HEAD names what must be there
+        try:
+            head_file.write(self._head_path, self.head, durable=durable)
+        except OSError as error:
+            raise opening.mapped_os_error(error, layout.head_path(self.path)) from error
+        self._written_head = self.head
+        self._commits = 0
+
+    def close(self) -> None:
+        """Rewrite HEAD and close the store."""
+        with self.lock:
+            try:
+                if self._failure is None and self._pending is not None:
+                    self._look()
+                if self._failure is None and self._written_head != self.head:
+                    self.rewrite_head(durable=True)
+            finally:
+                self.store.close()
+
+
+def _copy(error: Exception) -> Exception:
+    """The same error for another thread: each has its own traceback."""
+    new = type(error).__new__(type(error), *error.args)
+    new.__dict__.update(error.__dict__)
+    return new
