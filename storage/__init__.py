@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from storage.keys import Signer, VerifierKey, read_key, write_key
     from storage.ledger import Ledger
     from storage.ledger_check import LedgerReport, Problem, verify_ledger
+    from storage.repair import RepairReport, repair_ledger
     from storage.retire import Retired
     from storage.tlog_proof import TlogProof
     from storage.tree import Head
@@ -64,7 +65,9 @@ _HOMES = {
     "NoteError": "errors",
     "Problem": "ledger_check",
     "ReadOnlyError": "errors",
+    "Receipt": "ledger",
     "Receipt": "writer",
+    "RepairReport": "repair",
     "Retired": "retire",
     "RetiredError": "errors",
     "RollbackError": "errors",
@@ -76,6 +79,7 @@ _HOMES = {
     "TlogProof": "tlog_proof",
     "VerifierKey": "keys",
     "read_key": "keys",
+    "repair_ledger": "repair",
     "verify_ledger": "ledger_check",
     "write_key": "keys",
 }
@@ -101,6 +105,7 @@ __all__ = [
     "Problem",
     "ReadOnlyError",
     "Receipt",
+    "RepairReport",
     "Retired",
     "RetiredError",
     "RollbackError",
@@ -113,6 +118,7 @@ __all__ = [
     "VerifierKey",
     "build_info",
     "read_key",
+    "repair_ledger",
     "verify_ledger",
     "write_key",
 ]

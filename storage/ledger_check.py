@@ -264,7 +264,10 @@ class _Verifier:
             if value is None:
                 leaves.append(held[i] if len(held[i]) == HASH_BYTES else bytes(HASH_BYTES))
                 continue
-            self._check_value(rank, value, present[i], ids[i])
+            self._check_value(rank, value, present[i], ids[i], held[i])
+            if value == held[i]:  # the leaf hash that stands for a lost event
+                leaves.append(value)
+                continue
             self._check_leaf(rank, tile_key, leaf, held[i])
             self._check_rank_of(rank, ids[i], ranks_of_ids[i])
             leaves.append(leaf)
@@ -285,7 +288,7 @@ class _Verifier:
                 out.append(None)
         return out
 
-    def _check_value(self, rank: int, value: bytes, data: bytes, event_id: bytes) -> None:
+    def _check_value(self, rank: int, value: bytes, data: bytes, event_id: bytes, held: bytes) -> None:
         where = f"log/{layout.log_key(rank).hex()}"
         if is_retired(value):
             try:
@@ -296,7 +299,9 @@ class _Verifier:
                 self.report.add_retired(rank)
             return
         if len(value) <= 32:
-            self.report.add(rank, where, "an id and an event", f"{len(value)} bytes")
+            lost = value == held
+            text = f"rank {rank}: lost, and repaired without it: only its leaf hash is left" if lost else None
+            self.report.add(rank, where, "an id and an event", f"{len(value)} bytes", text)
             return
         if value[:32] != event_id:
             self.report.add(rank, where, f"id {event_id.hex()} of the event bytes", f"id {value[:32].hex()}")

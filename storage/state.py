@@ -179,6 +179,8 @@ def check_event(rank: int, value: bytes | None, hashed: bytes | None, leaf: byte
         return "is missing"
     if len(value) == tree.LEAF_BYTES:
         return check_retired(value, leaf)
+    if len(value) == HASH_BYTES and value == leaf:
+        return "is lost, and was repaired without it: only its leaf hash is left"
     if len(value) <= 32:
         return f"has {len(value)} bytes, an id and an event have more than 32"
     if len(value) > VALUE_BYTES_MAX:

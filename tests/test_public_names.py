@@ -21,7 +21,7 @@ PROMISED = {
         "recall_at_k"
     ),
     "splat": "Camera Image RenderSettings Scene SplatError build_info render",
-    "storage": "Event Ledger Retired RetiredError build_info verify_ledger",
+    "storage": "Event Ledger RepairReport Retired RetiredError build_info repair_ledger verify_ledger",
     "storage.canonical": "pack unpack",
     "storage.errors": (
         "CanonicalError EquivocationError EventTooLargeError ForkError IntegrityError LockedError NotALedgerError "

@@ -1,0 +1,353 @@
+"""Repairing a RUN directory: what can be known is put right, byte for byte; what is lost is named. See docs/repair.md.
+
+The store is copied (tables are linked: they never change), or, where the engine can't read it, salvaged into a new one.
+The new store is put in order and checked, then the two folders change places in one step; the old one stays beside RUN
+as `RUN.damaged-N`. Killed at any point, RUN holds the old store or the new one, whole, and a second repair ends it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from storage import head as head_file
+from storage import layout, opening
+from storage.errors import IntegrityError, StorageError
+from storage.ledger_check import LedgerReport, verify_ledger
+from storage.mending import Mended, Source, mend
+from storage.retire import ranges
+from storage.store import Store
+from storage.tree import EMPTY_ROOT, Head
+from storage.writer_lock import WriterLock
+
+UNFINISHED = "UNFINISHED"
+FOLDERS_MAX = 10_000
+NOT_COPIED = frozenset(("LOCK", "LOG", "lock.mdb"))
+
+Range = tuple[int, int]
+
+
+@dataclass(slots=True)
+class RepairReport:
+    """What a repair found and did. Ranges are first and last rank.
+
+    ranks_lost: of these nothing can be read; the leaf hash of some is still in the tree.  ranks_restored: by where the
+    bytes came from.  ranks_without_payload: the event is lost, its leaf was found again: as if retired.
+    rebuilt: entries put right, by family or record ("ids", "tree", "cursors", "head", "HEAD").
+    evidence: where the store as it was lies now.  problems: what is still wrong.
+    """
+
+    path: str
+    head_seen: Head | None = None
+    size_before: int = 0
+    root_before: bytes = EMPTY_ROOT
+    size: int = 0
+    root: bytes = EMPTY_ROOT
+    ranks_lost: list[Range] = field(default_factory=list)
+    ranks_restored: dict[str, list[Range]] = field(default_factory=dict)
+    ranks_without_payload: list[Range] = field(default_factory=list)
+    rebuilt: dict[str, int] = field(default_factory=dict)
+    bytes_dropped: int = 0
+    salvaged: bool = False
+    evidence: Path | None = None
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the ledger is whole again: nothing lost, no payload lost, nothing still wrong."""
+        return not self.ranks_lost and not self.ranks_without_payload and not self.problems
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written."""
+        return self.evidence is not None or bool(self.rebuilt)
+
+    def take(self, done: Mended) -> None:
+        """What mending the store did."""
+        self.ranks_lost = ranges(done.lost)
+        if done.lost_tail is not None:
+            first, last = done.lost_tail
+            if self.ranks_lost and self.ranks_lost[-1][1] >= first - 1:
+                first = self.ranks_lost.pop()[0]
+            self.ranks_lost.append((first, last))
+        self.ranks_restored = {name: ranges(ranks) for name, ranks in done.restored.items()}
+        self.ranks_without_payload = ranges(done.without_payload)
+        self.rebuilt = dict(done.rebuilt)
+        self.bytes_dropped += done.bytes_dropped
+        self.problems += done.problems
+
+
+def repair_ledger(
+    path: str | os.PathLike[str],
+    *,
+    accept_loss: bool = False,
+    sources: Sequence[Source | str | os.PathLike[str]] = (),
+    on_step: Callable[[str], None] | None = None,
+) -> RepairReport:
+    """Repair a RUN directory that nobody has open for writing.
+
+    Rebuilt byte for byte from the events: `ids`, tiles, cursors, head, HEAD. A damaged event comes back from its own
+    bytes (one flipped bit), from a source, or else as its leaf. A database that does not open is salvaged from its
+    tables and logs.
+
+    accept_loss: also end the ledger before ranks of which nothing is known, lower HEAD, and let a leaf hash stand for
+    an event whose leaf can't be found.  sources: readers of the same history, or paths of RUN directories.
+    on_step: told the name of each step before it is done.
+
+    Raises NotALedgerError, LockedError, ReadOnlyError, StorageFullError; what can't be repaired is reported.
+
+    >>> import tempfile
+    >>> from storage import Event, Ledger
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Ledger.open(folder + "/run") as ledger:
+    ...         receipt = ledger.append(Event(producer="me", effect=b"", kind="note.text", sequence=0, tick=0))
+    ...     os.remove(folder + "/run/HEAD")
+    ...     report = repair_ledger(folder + "/run")
+    >>> report.ok, report.size, report.rebuilt
+    (True, 1, {'HEAD': 1})
+    """
+    run = Path(path)
+    step = on_step if on_step is not None else _no_step
+    _end_interrupted(run)
+    opening.require_run(run)
+    report = RepairReport(str(run))
+    with ExitStack() as stack:
+        if opening.has_store(run):
+            lock = WriterLock(layout.store_path(run))
+            stack.callback(lock.release)
+        named = [stack.enter_context(_opened(source)) for source in sources]
+        found = verify_ledger(run)
+        report.head_seen, report.size_before, report.root_before = found.head_seen, found.size, found.root
+        report.size, report.root = found.size, found.root
+        if found.ok:
+            return report
+        _repair(run, report, found, named, accept_loss, step)
+    return report
+
+
+def _no_step(_: str) -> None:
+    pass
+
+
+@contextmanager
+def _opened(source: Source | str | os.PathLike[str]) -> Iterator[tuple[str, Source]]:
+    """Name and reader of a source; one that was given as a path is closed at the end."""
+    from storage.ledger import Ledger
+
+    if isinstance(source, str | os.PathLike):
+        with Ledger.open(source, "r") as ledger:
+            yield os.fspath(source), ledger
+    else:
+        yield str(getattr(source, "path", type(source).__name__)), source
+
+
+def _repair(
+    run: Path,
+    report: RepairReport,
+    found: LedgerReport,
+    sources: list[tuple[str, Source]],
+    accept_loss: bool,
+    step: Callable[[str], None],
+) -> None:
+    beside = _new_folder(run, "repair")
+    try:
+        (beside / UNFINISHED).touch()
+        _sync(beside)
+        step("copy")
+        done = _new_store(run, beside, report, found.head_seen, sources, accept_loss, step)
+        head = _head_after(report, done, found.head_seen, accept_loss)
+        if done.problems or (done.writes == 0 and not report.salvaged and head == found.head_seen):
+            report.problems += [problem.text for problem in found.problems if problem.rank is None and not done.writes]
+            shutil.rmtree(beside)
+            return
+        step("check")
+        _check(run, beside, report, done, head)
+        step("exchange")
+        _exchange(run, beside, report, done, head, step)
+    except BaseException:
+        if (beside / UNFINISHED).exists():
+            shutil.rmtree(beside, ignore_errors=True)
+        raise
+
+
+def _new_store(
+    run: Path,
+    beside: Path,
+    report: RepairReport,
+    seen: Head | None,
+    sources: list[tuple[str, Source]],
+    accept_loss: bool,
+    step: Callable[[str], None],
+) -> Mended:
+    """A store in order in `beside`: of a copy, or of what could be salvaged where the engine can't read its files."""
+    try:
+        if not opening.has_store(run):
+            raise IntegrityError(f"{run}: the store is gone", file=str(layout.store_path(run)))
+        _copy(layout.store_path(run), layout.store_path(beside))
+        with _opened_store(layout.store_path(beside)) as store:
+            step("mend")
+            done = mend(store, str(run), seen=seen, sources=sources, accept_loss=accept_loss)
+    except IntegrityError as error:
+        done = Mended(problems=[str(error)])
+    report.take(done)
+    return done
+
+
+@contextmanager
+def _opened_store(path: Path) -> Iterator[Store]:
+    from storage.rocks import RocksStore
+
+    store = RocksStore.open(path, read_only=False)
+    try:
+        yield store
+        store.flush()
+    finally:
+        store.close()
+
+
+def _head_after(report: RepairReport, done: Mended, seen: Head | None, accept_loss: bool) -> Head | None:
+    """What HEAD shall name: the new head, unless HEAD names events that are lost and that was not accepted."""
+    report.size, report.root = done.head.size, done.head.root
+    if done.problems:
+        report.size, report.root = report.size_before, report.root_before
+        return seen
+    if seen is not None and seen.size > done.head.size and not accept_loss:
+        return seen
+    if seen is None:
+        report.rebuilt["HEAD"] = 1
+        report.notes.append("HEAD was missing or damaged: what it named is not known")
+    elif seen.size <= done.head.size:
+        return seen
+    else:
+        report.rebuilt["HEAD"] = 1
+    return done.head
+
+
+def _check(run: Path, beside: Path, report: RepairReport, done: Mended, head: Head | None) -> None:
+    """The new store must be in order but for what is reported as lost."""
+    if head is not None:
+        head_file.write(layout.head_path(beside), head)
+    lost = {*done.lost} | ({done.head.size} if done.lost_tail else set())
+    for problem in verify_ledger(beside).problems:
+        if problem.rank not in lost:
+            report.problems.append(problem.text.replace(str(beside), str(run)))
+
+
+def _exchange(
+    run: Path, beside: Path, report: RepairReport, done: Mended, head: Head | None, step: Callable[[str], None]
+) -> None:
+    new, old = layout.store_path(beside), layout.store_path(run)
+    lock = WriterLock(new)
+    try:
+        _sync_tree(new)
+        if layout.head_path(run).exists():  # kept with the store that it belonged to
+            with suppress(FileNotFoundError):
+                layout.head_path(beside).unlink()
+            shutil.copy2(layout.head_path(run), layout.head_path(beside))
+        (beside / UNFINISHED).unlink()
+        _sync(beside)
+        step("rename")
+        if old.exists():
+            _swap(new, old)
+        else:
+            new.rename(old)
+        _sync(run)
+        step("head")
+        if head is not None and head != report.head_seen:
+            head_file.write(layout.head_path(run), head)
+        step("evidence")
+        report.evidence = _to_evidence(run, beside)
+    finally:
+        lock.release()
+
+
+def _end_interrupted(run: Path) -> None:
+    """End what an interrupted repair left: an unfinished copy goes, a store that was replaced becomes evidence, and one
+    that was to replace it comes in where there is none."""
+    for number in range(1, FOLDERS_MAX):
+        beside = run.with_name(f"{run.name}.repair-{number}")
+        if not beside.exists():
+            return
+        if (beside / UNFINISHED).exists():
+            shutil.rmtree(beside)
+        elif layout.store_path(beside).is_dir() and not layout.store_path(run).exists():
+            layout.store_path(beside).rename(layout.store_path(run))
+            _to_evidence(run, beside)
+        else:
+            _to_evidence(run, beside)
+
+
+def _new_folder(run: Path, kind: str) -> Path:
+    for number in range(1, FOLDERS_MAX):
+        folder = run.with_name(f"{run.name}.{kind}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise opening.mapped_os_error(error, folder) from error
+        return folder
+    raise StorageError(f"{run}: {FOLDERS_MAX} folders {run.name}.{kind}-N lie beside it: move some away")
+
+
+def _to_evidence(run: Path, beside: Path) -> Path:
+    folder = _new_folder(run, "damaged")
+    beside.rename(folder)  # onto an empty folder: taken by nobody else in between
+    _sync(folder.parent)
+    return folder
+
+
+def _copy(old: Path, new: Path) -> None:
+    """A copy of a database; tables are linked where the file system can, as the engine never changes one."""
+    new.mkdir()
+    for file in sorted(old.iterdir()):
+        if file.name in NOT_COPIED or not file.is_file():
+            continue
+        try:
+            if file.suffix == ".sst":
+                try:
+                    os.link(file, new / file.name)
+                    continue
+                except OSError:
+                    pass
+            shutil.copyfile(file, new / file.name)
+        except OSError as error:
+            raise opening.mapped_os_error(error, new / file.name) from error
+
+
+def _swap(a: Path, b: Path) -> None:
+    """Let two folders change names in one step; where the file system can't, in two, which `_end_interrupted` ends."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    rename = getattr(libc, "renameat2", None)
+    at_cwd, exchange = -100, 2
+    if rename is not None and rename(at_cwd, os.fsencode(a), at_cwd, os.fsencode(b), exchange) == 0:
+        return
+    code = ctypes.get_errno()
+    if rename is not None and code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        raise opening.mapped_os_error(OSError(code, os.strerror(code)), b)
+    aside = a.with_name("ledger.old")
+    b.rename(aside)
+    a.rename(b)
+    aside.rename(a)
+
+
+def _sync_tree(folder: Path) -> None:
+    for file in folder.iterdir():
+        _sync(file)
+    _sync(folder)
+    _sync(folder.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
