@@ -65,7 +65,6 @@ _HOMES = {
     "NoteError": "errors",
     "Problem": "ledger_check",
     "ReadOnlyError": "errors",
-    "Receipt": "ledger",
     "Receipt": "writer",
     "RepairReport": "repair",
     "Retired": "retire",
