@@ -12,6 +12,7 @@ from storage._source_folder import load_kernels
 
 if TYPE_CHECKING:
     from storage.checkpoint import Checkpoint
+    from storage.cursor import ConsumerCursor, Cursor
     from storage.errors import (
         CanonicalError,
         ClosedError,
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
         SyncError,
     )
     from storage.event import Event
+    from storage.following import follow
     from storage.keys import Signer, VerifierKey, read_key, write_key
     from storage.ledger import Ledger
     from storage.ledger_check import LedgerReport, Problem, verify_ledger
+    from storage.merging import MergedEvent, merge
+    from storage.reader import Reader
     from storage.repair import RepairReport, repair_ledger
     from storage.retire import Retired
     from storage.tlog_proof import TlogProof
@@ -49,6 +53,8 @@ _HOMES = {
     "CanonicalError": "errors",
     "Checkpoint": "checkpoint",
     "ClosedError": "errors",
+    "ConsumerCursor": "cursor",
+    "Cursor": "cursor",
     "EquivocationError": "errors",
     "Event": "event",
     "EventError": "errors",
@@ -61,10 +67,12 @@ _HOMES = {
     "LedgerReport": "ledger_check",
     "LimitError": "errors",
     "LockedError": "errors",
+    "MergedEvent": "merging",
     "NotALedgerError": "errors",
     "NoteError": "errors",
     "Problem": "ledger_check",
     "ReadOnlyError": "errors",
+    "Reader": "reader",
     "Receipt": "writer",
     "RepairReport": "repair",
     "Retired": "retire",
@@ -77,6 +85,8 @@ _HOMES = {
     "SyncError": "errors",
     "TlogProof": "tlog_proof",
     "VerifierKey": "keys",
+    "follow": "following",
+    "merge": "merging",
     "read_key": "keys",
     "repair_ledger": "repair",
     "verify_ledger": "ledger_check",
@@ -87,6 +97,8 @@ __all__ = [
     "CanonicalError",
     "Checkpoint",
     "ClosedError",
+    "ConsumerCursor",
+    "Cursor",
     "EquivocationError",
     "Event",
     "EventError",
@@ -99,10 +111,12 @@ __all__ = [
     "LedgerReport",
     "LimitError",
     "LockedError",
+    "MergedEvent",
     "NotALedgerError",
     "NoteError",
     "Problem",
     "ReadOnlyError",
+    "Reader",
     "Receipt",
     "RepairReport",
     "Retired",
@@ -116,6 +130,8 @@ __all__ = [
     "TlogProof",
     "VerifierKey",
     "build_info",
+    "follow",
+    "merge",
     "read_key",
     "repair_ledger",
     "verify_ledger",

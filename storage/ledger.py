@@ -31,8 +31,11 @@ from storage.writer import Receipt, Writer
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from storage.cursor import Cursor
     from storage.keys import Signer
+    from storage.merging import MergedEvent
     from storage.note import Signature
+    from storage.reader import Reader
 
 Mode = Literal["rw", "r"]
 Sync = Literal["fsync", "os"]
@@ -402,6 +405,33 @@ class Ledger:
             self._check_open()
             self._writer.recover()
             yield self._writer
+
+    def frontier(self) -> bytes:
+        """The hashes of the complete subtrees of the tree, largest first: what a tree needs to grow on."""
+        self._check_open()
+        return self._tree.frontier
+
+    def cursor_at(self, rank: int) -> Cursor:
+        """The cursor before the event at a rank; see `storage.cursor`. Raises IndexError, IntegrityError."""
+        from storage.cursor import cursor_at
+
+        return cursor_at(self, rank)
+
+    def scan_from(self, cursor: Cursor, stop: int | None = None) -> Iterator[tuple[int, Event]]:
+        """`scan` from a cursor on, once everything before it is known to be what it was.
+
+        Raises RollbackError for a ledger shorter than the cursor, ForkError for another history; else as `scan`.
+        """
+        from storage.cursor import require_before
+
+        require_before(self, cursor)
+        return self.scan(cursor.rank, stop)
+
+    def merge(self, others: Iterable[Reader]) -> Iterator[MergedEvent]:
+        """This ledger and others as one sequence, whatever their order: see `storage.merge`."""
+        from storage.merging import merge
+
+        return merge((self, *others))
 
     def cursor(self, producer: str) -> tuple[int, bytes] | None:
         """The last sequence number and id of a producer, or None."""
