@@ -21,7 +21,10 @@ PROMISED = {
         "recall_at_k"
     ),
     "splat": "Camera Image RenderSettings Scene SplatError build_info render",
-    "storage": "Event Ledger RepairReport Retired RetiredError build_info repair_ledger verify_ledger",
+    "storage": (
+        "ConsumerCursor Cursor Event Ledger MergedEvent Reader RepairReport Retired RetiredError build_info follow merge "
+        "repair_ledger verify_ledger"
+    ),
     "storage.canonical": "pack unpack",
     "storage.errors": (
         "CanonicalError EquivocationError EventTooLargeError ForkError IntegrityError LockedError NotALedgerError "
@@ -61,7 +64,7 @@ PROMISED = {
     "droveway.run_difference": "Comparison compare",
 }
 METHODS = {
-    ("storage", "Ledger"): "append append_many at close cursor get head open scan",
+    ("storage", "Ledger"): "append append_many at close cursor cursor_at get head merge open scan scan_from",
     ("storage", "Event"): "decode encode",
     ("vector", "TurboIndex"): "add backend cid load reconstruct remove save search",
     ("vector", "IdMapIndex"): "add backend cid load reconstruct remove save search upsert",
