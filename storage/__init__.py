@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from storage.ledger_check import LedgerReport, Problem, verify_ledger
     from storage.merging import MergedEvent, merge
     from storage.reader import Reader
+    from storage.receipt import Receipt
     from storage.repair import RepairReport, repair_ledger
     from storage.retire import Retired
     from storage.tlog_proof import TlogProof
     from storage.tree import Head
-    from storage.writer import Receipt
 
 _kernels = load_kernels()
 
@@ -73,7 +73,7 @@ _HOMES = {
     "Problem": "ledger_check",
     "ReadOnlyError": "errors",
     "Reader": "reader",
-    "Receipt": "writer",
+    "Receipt": "receipt",
     "RepairReport": "repair",
     "Retired": "retire",
     "RetiredError": "errors",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from storage.event import Event
-    from storage.writer import Receipt
+    from storage.receipt import Receipt
 
 QUEUE_BYTES_MAX = 8 << 20
 GROUP_BYTES_MAX = 8 << 20

@@ -1,4 +1,4 @@
-"""The twins of the kernels: SHA-256 through hashlib, one-chunk BLAKE3 and CRC-32C written out in Python.
+"""The twins of the kernels: SHA-256 through hashlib, BLAKE3 and CRC-32C written out in Python.
 
 Slow, readable, and the definition of what the kernels return.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-CHUNK_BYTES = 1024  # a BLAKE3 input of at most one chunk needs no tree
+CHUNK_BYTES = 1024  # of a BLAKE3 chunk: an input of at most one needs no tree
 CONTEXT = b"droveway ledger event v1"
 
 _IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
@@ -16,7 +16,7 @@ _QUARTERS = (
     (0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
     (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14),
 )  # fmt: skip
-_CHUNK_START, _CHUNK_END, _ROOT, _CONTEXT_FLAG, _MATERIAL_FLAG = 1, 2, 8, 32, 64
+_CHUNK_START, _CHUNK_END, _PARENT, _ROOT, _KEYED, _CONTEXT_FLAG, _MATERIAL_FLAG = 1, 2, 4, 8, 16, 32, 64
 _MASK = 0xFFFFFFFF
 
 
@@ -31,10 +31,10 @@ def _rotate_right(x: int, n: int) -> int:
     return (x >> n | x << (32 - n)) & _MASK
 
 
-def _compress(key: tuple[int, ...], block: bytes, flags: int) -> tuple[int, ...]:
-    """The BLAKE3 compression function (BLAKE3 paper, section 2.2) for chunk 0, truncated to 8 words."""
+def _compress(key: tuple[int, ...], block: bytes, counter: int, flags: int) -> tuple[int, ...]:
+    """The BLAKE3 compression function (BLAKE3 paper, section 2.2), truncated to 8 words."""
     message = list(struct.unpack("<16I", block.ljust(64, b"\0")))
-    state = [*key, *_IV[:4], 0, 0, len(block), flags]
+    state = [*key, *_IV[:4], counter & _MASK, counter >> 32, len(block), flags]
     for _ in range(7):
         for pair, (a, b, c, d) in enumerate(_QUARTERS):
             for word, (r1, r2) in zip(message[2 * pair : 2 * pair + 2], ((16, 12), (8, 7)), strict=True):
@@ -46,29 +46,61 @@ def _compress(key: tuple[int, ...], block: bytes, flags: int) -> tuple[int, ...]
     return tuple(state[i] ^ state[i + 8] for i in range(8))
 
 
-def _chunk(key: tuple[int, ...], data: bytes, flags: int) -> tuple[int, ...]:
+def _chunk(key: tuple[int, ...], data: bytes, flags: int, counter: int = 0, root: int = _ROOT) -> tuple[int, ...]:
+    """The chaining value of a chunk (section 2.4)."""
     blocks = [data[i : i + 64] for i in range(0, len(data), 64)] or [b""]
     for i, block in enumerate(blocks):
         first = _CHUNK_START if i == 0 else 0
-        last = _CHUNK_END | _ROOT if i == len(blocks) - 1 else 0
-        key = _compress(key, block, flags | first | last)
+        last = _CHUNK_END | root if i == len(blocks) - 1 else 0
+        key = _compress(key, block, counter, flags | first | last)
     return key
 
 
-def blake3_derive_chunk(context: bytes, data: bytes) -> bytes:
-    """BLAKE3 in derive-key mode of at most 1,024 bytes; 32 bytes.
+def _tree(key: tuple[int, ...], values: list[tuple[int, ...]], flags: int, root: int = _ROOT) -> tuple[int, ...]:
+    """The value over those of the chunks (section 2.1): the left half is the largest power of two below them all."""
+    if len(values) == 1:
+        return values[0]
+    split = 1 << ((len(values) - 1).bit_length() - 1)
+    halves = _tree(key, values[:split], flags, 0) + _tree(key, values[split:], flags, 0)
+    return _compress(key, struct.pack("<16I", *halves), 0, flags | _PARENT | root)
 
-    >>> blake3_derive_chunk(CONTEXT, b"").hex()
+
+def _blake3(key: tuple[int, ...], data: bytes, flags: int) -> bytes:
+    if len(data) <= CHUNK_BYTES:
+        return struct.pack("<8I", *_chunk(key, data, flags))
+    starts = range(0, len(data), CHUNK_BYTES)
+    chunks = [_chunk(key, data[at : at + CHUNK_BYTES], flags, i, 0) for i, at in enumerate(starts)]
+    return struct.pack("<8I", *_tree(key, chunks, flags))
+
+
+def blake3_derive(context: bytes, data: bytes) -> bytes:
+    """BLAKE3 in derive-key mode; 32 bytes. The context has at most 1,024 bytes.
+
+    >>> blake3_derive(CONTEXT, b"").hex()
     '830ce420684be140695355482e0424cb2a9072996bc6a081328d252e59c6dd0b'
     """
+    assert len(context) <= CHUNK_BYTES
+    return _blake3(_chunk(_IV, context, _CONTEXT_FLAG), data, _MATERIAL_FLAG)
+
+
+def blake3_keyed_chunk(key: bytes, data: bytes) -> bytes:
+    """BLAKE3 of at most 1,024 bytes under a key of 32 bytes; 32 bytes."""
     assert len(data) <= CHUNK_BYTES
-    key = _chunk(_IV, context, _CONTEXT_FLAG)
-    return struct.pack("<8I", *_chunk(key, data, _MATERIAL_FLAG))
+    return _blake3(struct.unpack("<8I", key), data, _KEYED)
+
+
+def event_id(data: bytes) -> bytes:
+    """The 32-byte id of event bytes; above one chunk by the blake3 package, as the twin takes a second a megabyte."""
+    if len(data) <= CHUNK_BYTES:
+        return blake3_derive(CONTEXT, data)
+    import blake3
+
+    return blake3.blake3(data, derive_key_context=CONTEXT.decode()).digest()
 
 
 def event_ids(events: list[bytes]) -> bytes:
-    """32 bytes for each event: its BLAKE3 id, or zeros where it is longer than one chunk."""
-    return b"".join(blake3_derive_chunk(CONTEXT, e) if len(e) <= CHUNK_BYTES else bytes(32) for e in events)
+    """32 bytes for each event: its BLAKE3 id."""
+    return b"".join(map(event_id, events))
 
 
 def leaf_hashes(records: bytes, width: int) -> bytes:

@@ -1,15 +1,12 @@
-"""Hashes in batches: the kernels, or their twins with DROVEWAY_ISA=ref; long events through the blake3 package."""
+"""Hashes in batches: the kernels, or their twins with DROVEWAY_ISA=ref."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import blake3
-
 from storage import _kernels, hash_ref
 
 _REFERENCE = _kernels.isa() == "ref"
-_CONTEXT = hash_ref.CONTEXT.decode()
 
 EMPTY_ROOT = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 EMPTY_LEAF_HASH = bytes.fromhex("6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d")
@@ -47,17 +44,10 @@ def event_id(data: bytes) -> bytes:
     >>> event_id(b"").hex()
     '830ce420684be140695355482e0424cb2a9072996bc6a081328d252e59c6dd0b'
     """
-    if _REFERENCE and len(data) <= hash_ref.CHUNK_BYTES:
-        return hash_ref.blake3_derive_chunk(hash_ref.CONTEXT, data)
-    return blake3.blake3(data, derive_key_context=_CONTEXT).digest()
+    return hash_ref.event_id(data) if _REFERENCE else _kernels.event_ids(hash_ref.CONTEXT, [data])
 
 
 def event_ids(events: list[bytes]) -> list[bytes]:
-    """The ids of a batch of event bytes: short ones in one call of the kernel."""
-    if len(events) == 1 or _REFERENCE:
-        return [event_id(event) for event in events]
-    short = _kernels.event_ids(hash_ref.CONTEXT, events)
-    return [
-        short[32 * i : 32 * i + 32] if len(event) <= hash_ref.CHUNK_BYTES else event_id(event)
-        for i, event in enumerate(events)
-    ]
+    """The ids of a batch of event bytes, in one call of the kernel."""
+    ids = hash_ref.event_ids(events) if _REFERENCE else _kernels.event_ids(hash_ref.CONTEXT, events)
+    return [ids[at : at + 32] for at in range(0, len(ids), 32)]

@@ -22,11 +22,12 @@ from storage.errors import (
     StorageFullError,
 )
 from storage.event import EVENT_BYTES_MAX, Event
+from storage.receipt import Receipt
 from storage.retire import Retired, is_retired, retire_events
 from storage.state import TreeState
 from storage.store import Store
 from storage.tree import HASH_BYTES, Head
-from storage.writer import Receipt, Writer
+from storage.writer import Writer
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

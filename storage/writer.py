@@ -6,28 +6,19 @@ import threading
 from collections.abc import Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple
 
 from storage import head as head_file
 from storage import layout, opening, state
 from storage.batch import Batch, Cursor
 from storage.committer import Request
 from storage.errors import IntegrityError, LimitError, ReadOnlyError, StorageError, SyncError
+from storage.receipt import Receipt
 from storage.state import TreeState
 from storage.store import Store
 from storage.tree import Head
 
 COMMITS_PER_HEAD = 64
 CURSORS_CACHED_MAX = 4096
-
-
-class Receipt(NamedTuple):
-    """Where an event lies, and the head of the commit that holds it."""
-
-    rank: int
-    id: bytes
-    size: int
-    root: bytes
 
 
 class Writer:

@@ -3,9 +3,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "event_format.hpp"
+
 namespace DW_ISA {
-void derive_chunks(const uint8_t* context, size_t context_bytes, const uint8_t* const* data, const size_t* sizes,
-                   size_t n, uint8_t* out);
+void derive_hashes(const uint8_t* context, size_t context_bytes, const uint8_t* const* data, const size_t* sizes,
+                   size_t n, uint8_t* scratch, uint8_t* out);
+void fingerprint(const uint8_t* key, const uint8_t* records, size_t width, size_t n, uint8_t* sum);
+size_t parse_events(const uint8_t* const* data, const size_t* sizes, size_t n, droveway::EventFields* out);
+size_t write_event(const droveway::EventFields& fields, uint8_t* out);
 void leaf_hashes(const uint8_t* records, size_t width, size_t n, uint8_t* out, int portable);
 void node_hashes(const uint8_t* pairs, size_t n, uint8_t* out, int portable);
 size_t frontier_extend(uint64_t size, uint8_t* frontier, const uint8_t* leaves, size_t n, int portable);

@@ -5,7 +5,10 @@
 namespace DW_ISA {
 extern const droveway::StorageTable storage_table;
 const droveway::StorageTable storage_table = {
-    .derive_chunks = derive_chunks,
+    .derive_hashes = derive_hashes,
+    .fingerprint = fingerprint,
+    .parse_events = parse_events,
+    .write_event = write_event,
     .leaf_hashes = leaf_hashes,
     .node_hashes = node_hashes,
     .frontier_extend = frontier_extend,

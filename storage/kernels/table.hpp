@@ -4,19 +4,26 @@
 #include <stdint.h>
 
 #include "droveway/selftest.hpp"
+#include "event_format.hpp"
 
 namespace droveway {
 
-// Longest input of a BLAKE3 hash without a tree; longer events are hashed by the blake3 package.
-constexpr size_t blake3_chunk_bytes = 1024;
+constexpr size_t blake3_chunk_bytes = 1024;  // the longest input of a BLAKE3 hash without a tree
 constexpr size_t hash_bytes = 32;
 constexpr size_t frontier_hashes_max = 64;
 
 // `portable` = 1 keeps SHA-256 off the processor's own instructions: the same bytes, for tests and for CPUs without.
 struct StorageTable {
-  // BLAKE3 in derive-key mode of n inputs of at most blake3_chunk_bytes; out: 32 bytes each
-  void (*derive_chunks)(const uint8_t* context, size_t context_bytes, const uint8_t* const* data, const size_t* sizes,
-                        size_t n, uint8_t* out);
+  // BLAKE3 in derive-key mode of n inputs of any length; the context is at most blake3_chunk_bytes; scratch: 32 bytes
+  // for each chunk of the inputs longer than one; out: 32 bytes each
+  void (*derive_hashes)(const uint8_t* context, size_t context_bytes, const uint8_t* const* data, const size_t* sizes,
+                        size_t n, uint8_t* scratch, uint8_t* out);
+  // adds the keyed BLAKE3 of n records of `width` <= blake3_chunk_bytes to `sum`, four little-endian u64 modulo 2^64
+  void (*fingerprint)(const uint8_t* key, const uint8_t* records, size_t width, size_t n, uint8_t* sum);
+  // the fields of n events; returns how many there are before the first one that is not canonical
+  size_t (*parse_events)(const uint8_t* const* data, const size_t* sizes, size_t n, EventFields* out);
+  // the bytes of an event, returns how many; only counts them where out is null
+  size_t (*write_event)(const EventFields& fields, uint8_t* out);
   // SHA256(0x00 || record) of n records of `width` bytes; out: 32 bytes each
   void (*leaf_hashes)(const uint8_t* records, size_t width, size_t n, uint8_t* out, int portable);
   // SHA256(0x01 || pair) of n pairs of 64 bytes; out: 32 bytes each

@@ -39,17 +39,32 @@ def test_blake3_has_its_published_value():
     assert blake3.blake3(b"abc").hexdigest() == "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85"
 
 
-@pytest.mark.parametrize("size", [0, 1, 31, 32, 63, 64, 65, 127, 128, 129, 511, 1023, 1024, 1025, 2048, 2049, 5000])
-def test_ids_of_every_length_equal_the_blake3_package(size):
-    data = bytes(i * 7 % 251 for i in range(size))
-    expected = blake3.blake3(data, derive_key_context="droveway ledger event v1").digest()
-    assert hashing.event_id(data) == expected
-    assert hashing.event_ids([b"", data, b"x"])[1] == expected
-    if size <= 1024:
-        assert hash_ref.event_ids([data]) == expected
+# Every limit of a block, a chunk and the tree over chunks; of the lanes too, which take 4, 8 or 16 chunks at once.
+EDGES = sorted(
+    {max(0, size + d) for size in [*range(0, 1088, 64), *(1024 * n for n in range(1, 36))] for d in (-1, 0, 1)}
+)
 
 
-@given(st.lists(st.binary(max_size=1100), max_size=20))
+def published_id(data):
+    return blake3.blake3(data, derive_key_context="droveway ledger event v1").digest()
+
+
+def test_ids_of_every_length_equal_the_blake3_package_alone_and_in_a_batch():
+    pattern = bytes(i * 7 % 251 for i in range(EDGES[-1]))
+    events = [pattern[:size] for size in EDGES]
+    expected = [published_id(event) for event in events]
+    assert [hashing.event_id(event) for event in events] == expected
+    assert hashing.event_ids(events) == expected
+    assert hashing.event_ids(events[::-1]) == expected[::-1]
+
+
+def test_the_twin_hashes_trees_of_chunks_as_the_blake3_package_does():
+    for size in (0, 1, 64, 65, 1023, 1024, 1025, 2048, 2049, 3072, 5000, 7168, 7169):
+        data = bytes(i * 7 % 251 for i in range(size))
+        assert hash_ref.blake3_derive(hash_ref.CONTEXT, data) == hash_ref.event_id(data) == published_id(data)
+
+
+@given(st.lists(st.one_of(st.binary(max_size=1100), st.integers(0, 9000).map(bytes)), max_size=40))
 def test_a_batch_gives_each_event_the_id_it_has_alone(events):
     assert hashing.event_ids(events) == [hashing.event_id(event) for event in events]
 
@@ -97,19 +112,19 @@ def test_crc32c_has_its_published_value():
         (lambda: _kernels.event_ids(bytes(1025), []), ValueError, "event_ids: context is longer than a chunk"),
         (lambda: _kernels.event_ids(b"x", ["text"]), TypeError, "event_ids: every event must be bytes"),
         (lambda: _kernels.event_ids(b"x", (b"a",)), TypeError, "incompatible function arguments"),
+        (
+            lambda: _kernels.fingerprint(bytes(31), bytes(32), b"", 1),
+            ValueError,
+            "fingerprint: key and sum have 32 bytes",
+        ),
+        (lambda: _kernels.fingerprint(bytes(32), bytes(32), b"abc", 2), ValueError, "fingerprint: records must be"),
+        (lambda: _kernels.fingerprint(bytes(32), bytes(32), bytes(1025), 1025), ValueError, "width 1..1024"),
         (lambda: _kernels.crc32c(bytearray(3)), TypeError, "incompatible function arguments"),
     ],
 )
 def test_hostile_arguments_are_refused(call, kind, text):
     with pytest.raises(kind, match=text):
         call()
-
-
-@native
-def test_long_events_leave_zeros_for_the_package():
-    ids = _kernels.event_ids(hash_ref.CONTEXT, [b"a", bytes(1025), b"b"])
-    assert ids == hash_ref.event_ids([b"a", bytes(1025), b"b"])
-    assert ids[32:64] == bytes(32)
 
 
 @native
