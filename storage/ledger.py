@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from storage import hashing, layout, opening, state
 from storage.committer import Committer, Request
+from storage.engines import ENGINES, Engine
 from storage.errors import (
     ClosedError,
     EventTooLargeError,
@@ -102,6 +103,7 @@ class Ledger:
         sync: Sync = "fsync",
         expect: Head | None = None,
         *,
+        engine: Engine | None = None,
         max_event_bytes: int = EVENT_BYTES_MAX,
         through: Callable[[Store], Store] | None = None,
     ) -> Ledger:
@@ -109,12 +111,14 @@ class Ledger:
 
         sync: "fsync" returns from an append after the disk has it, "os" after the system has it (a power cut may
         lose the last events, which HEAD then shows).  expect: a head that the ledger must contain.
+        engine: "rocksdb" or "lmdb" for a new ledger (else RocksDB); where there is one already, what it must be.
         max_event_bytes: longer events are refused before they are hashed.  through: a function that puts another store
         in front of the engine's, for tests and measurements.
 
         Raises NotALedgerError, IntegrityError for damage and gaps, RollbackError for a ledger shorter than its HEAD
-        or than `expect`, ForkError for another root than `expect`, and with mode "rw" LockedError, ReadOnlyError,
-        StorageFullError. Mode "r" opens a damaged or shortened ledger too: `manifest_status` and `problems` say so.
+        or than `expect`, ForkError for another root than `expect`, StorageError for another engine, and with mode "rw"
+        LockedError, ReadOnlyError, StorageFullError. Mode "r" opens a damaged or shortened ledger too:
+        `manifest_status` and `problems` say so.
         """
         if mode not in ("rw", "r"):
             raise ValueError(f'Ledger.open: mode must be "rw" or "r", got {mode!r}')
@@ -122,10 +126,14 @@ class Ledger:
             raise ValueError(f'Ledger.open: sync must be "fsync" or "os", got {sync!r}')
         if expect is not None and not isinstance(expect, Head):
             raise TypeError(f"Ledger.open: expect must be a Head, got {type(expect).__name__}")
+        if engine is not None and engine not in ENGINES:
+            raise ValueError(f"Ledger.open: engine must be one of {', '.join(ENGINES)}, got {engine!r}")
         if not 0 < max_event_bytes <= EVENT_BYTES_MAX:
             raise ValueError(f"Ledger.open: max_event_bytes must be in [1, {EVENT_BYTES_MAX}], got {max_event_bytes!r}")
         run = Path(path)
-        store, opened = opening.open_run(run, writable=mode == "rw", expect=expect)
+        store, opened = opening.open_run(
+            run, writable=mode == "rw", expect=expect, engine=engine, durable=sync == "fsync"
+        )
         if through is not None:
             store = through(store)
         return cls(run, mode, sync, store, opened, max_event_bytes=max_event_bytes)

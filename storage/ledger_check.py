@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storage import hashing, layout, opening, state
+from storage import engines, hashing, layout, opening, state
 from storage import head as head_file
 from storage.errors import ForkError, IntegrityError, NotALedgerError, RollbackError, StorageError
 from storage.event import Event
@@ -119,17 +119,15 @@ def verify_ledger(path: str | os.PathLike[str], progress: Progress | None = None
 
 
 def _open(run: Path, report: LedgerReport) -> Store | None:
-    from storage.rocks import RocksStore
-
     try:
-        store = RocksStore.open(layout.store_path(run), read_only=True)
-        for where in store.strangers:
-            report.add(None, where, f"the families {', '.join(layout.FAMILIES)}", "another with content")
+        store = engines.open_store(layout.store_path(run), read_only=True)
+        for where, text in store.faults():
+            report.add(None, where, "files as the engine writes them", "others", text)
         return store
     except IntegrityError as error:
         report.add(None, error.file or "ledger", "a database that opens", "damage", str(error))
     try:
-        return RocksStore.open(layout.store_path(run), read_only=True, paranoid=False)
+        return engines.open_store(layout.store_path(run), read_only=True, paranoid=False)
     except IntegrityError:
         return None
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from storage import engines, layout, state
 from storage import head as head_file
-from storage import layout, state
 from storage.errors import (
     ForkError,
     IntegrityError,
@@ -48,18 +48,8 @@ class Opened:
 
 
 def has_store(run: Path) -> bool:
-    """Whether a RUN directory holds a database, whole or damaged.
-
-    A database without CURRENT that holds no table was never finished: its making was interrupted.
-    """
-    store = layout.store_path(run)
-    if not store.is_dir():
-        return False
-    try:
-        names = [entry.name for entry in store.iterdir()]
-    except OSError as error:
-        raise StorageError(f"{store}: can't be read: {error.strerror}") from error
-    return "CURRENT" in names or any(name.endswith(".sst") for name in names)
+    """Whether a RUN directory holds a store, whole or damaged, and not one whose making was interrupted."""
+    return engines.engine_of(layout.store_path(run)) is not None
 
 
 def require_run(run: Path) -> None:
@@ -75,21 +65,30 @@ def require_run(run: Path) -> None:
         raise StorageError(f"{run}: can't be read: {error.strerror}: {error.filename}") from error
 
 
-def open_run(run: Path, *, writable: bool, expect: Head | None) -> tuple[Store, Opened]:
+def open_run(
+    run: Path,
+    *,
+    writable: bool,
+    expect: Head | None,
+    engine: engines.Engine | None = None,
+    durable: bool = True,
+) -> tuple[Store, Opened]:
     """Open the store of a RUN directory; see `Ledger.open` for what is raised."""
     if writable and _is_new(run):
-        return _create(run, expect)
+        return _create(run, expect, engine, durable)
     require_run(run)
     if not has_store(run):
         seen = head_file.read(layout.head_path(run))
         size = 0 if seen is None else seen.size
         raise RollbackError(f"{run}: HEAD names {size} events, the store is gone", size, 0)
+    if engine is not None and (found := engines.engine_of(layout.store_path(run))) != engine:
+        raise StorageError(f"{run}: the engine of this ledger is {found}, asked for was {engine}")
     if not writable:
         return _open_to_read(run, expect)
     # A writable opening replays the log and so alters evidence: everything is checked read-only before.
     checked, _ = _open_to_read(run, expect, strict=True)
     checked.close()
-    return _open_to_write(run, expect)
+    return _open_to_write(run, expect, engine, durable)
 
 
 def _is_new(run: Path) -> bool:
@@ -100,7 +99,7 @@ def _is_new(run: Path) -> bool:
     return {entry.name for entry in run.iterdir()} <= {"ledger", "HEAD.tmp"}
 
 
-def _create(run: Path, expect: Head | None) -> tuple[Store, Opened]:
+def _create(run: Path, expect: Head | None, engine: engines.Engine | None, durable: bool) -> tuple[Store, Opened]:
     _refuse_other_than(expect, None, Head(0, EMPTY_ROOT), run)
     was_there = run.exists()
     try:
@@ -108,7 +107,7 @@ def _create(run: Path, expect: Head | None) -> tuple[Store, Opened]:
             layout.store_path(run).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise mapped_os_error(error, run) from error
-        return _open_to_write(run, expect)
+        return _open_to_write(run, expect, engine, durable)
     except BaseException:
         _remove_unfinished(run, was_there)
         raise
@@ -132,11 +131,11 @@ def _remove_unfinished(run: Path, was_there: bool) -> None:
             run.rmdir()
 
 
-def _open_to_write(run: Path, expect: Head | None) -> tuple[Store, Opened]:
-    from storage.rocks import RocksStore
-
+def _open_to_write(
+    run: Path, expect: Head | None, engine: engines.Engine | None, durable: bool
+) -> tuple[Store, Opened]:
     seen = _head_seen(run)
-    store = RocksStore.open(layout.store_path(run), read_only=False)
+    store = engines.open_store(layout.store_path(run), read_only=False, engine=engine, durable=durable)
     try:
         if state.read_head(store, str(run)) is None:
             empty = Head(0, EMPTY_ROOT)
@@ -157,18 +156,16 @@ def _open_to_write(run: Path, expect: Head | None) -> tuple[Store, Opened]:
 
 
 def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tuple[Store, Opened]:
-    from storage.rocks import RocksStore
-
     refused: StorageError | None = None
     seen = _head_seen(run)
     try:
-        store = RocksStore.open(layout.store_path(run), read_only=True)
+        store = engines.open_store(layout.store_path(run), read_only=True)
     except IntegrityError as error:
         if strict:
             raise
         refused = error
         try:
-            store = RocksStore.open(layout.store_path(run), read_only=True, paranoid=False)
+            store = engines.open_store(layout.store_path(run), read_only=True, paranoid=False)
         except StorageError:
             raise error from None
     try:

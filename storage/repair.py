@@ -16,8 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from storage import engines, layout, opening
 from storage import head as head_file
-from storage import layout, opening
 from storage.errors import IntegrityError, StorageError
 from storage.ledger_check import LedgerReport, verify_ledger
 from storage.mending import Mended, Source, mend
@@ -202,9 +202,7 @@ def _new_store(
 
 @contextmanager
 def _opened_store(path: Path) -> Iterator[Store]:
-    from storage.rocks import RocksStore
-
-    store = RocksStore.open(path, read_only=False)
+    store = engines.open_store(path, read_only=False)
     try:
         yield store
         store.flush()

@@ -257,7 +257,7 @@ class RocksStore:
 
     def faults(self) -> list[tuple[str, str]]:
         return [
-            (where, f"expected the families {', '.join(FAMILIES)}, got another with content")
+            (where, f"{where}: expected the families {', '.join(FAMILIES)}, got another with content")
             for where in self.strangers
         ]
 

@@ -1,0 +1,74 @@
+"""Which engine a store has, and opening it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from storage.errors import IntegrityError, NotALedgerError, StorageError
+
+if TYPE_CHECKING:
+    from storage.store import Store
+
+Engine = Literal["rocksdb", "lmdb"]
+ENGINES: tuple[Engine, ...] = ("rocksdb", "lmdb")
+DEFAULT: Engine = "rocksdb"
+LMDB_FILE = "data.mdb"
+
+
+def engine_of(folder: Path) -> Engine | None:
+    """The engine whose files a folder holds, whole or damaged; None where no store was finished.
+
+    A RocksDB without CURRENT that holds no table, and an LMDB file of zeros, were never finished: their making was
+    interrupted. Raises IntegrityError where there are files of both, StorageError where the folder can't be read.
+    """
+    if not folder.is_dir():
+        return None
+    try:
+        names = {entry.name for entry in folder.iterdir()}
+        lmdb = LMDB_FILE in names and _has_content(folder / LMDB_FILE)
+    except OSError as error:
+        raise StorageError(f"{folder}: can't be read: {error.strerror}") from error
+    rocksdb = "CURRENT" in names or any(name.endswith(".sst") for name in names)
+    if rocksdb and lmdb:
+        raise IntegrityError(f"{folder}: holds the files of two engines, RocksDB and LMDB", file=str(folder))
+    return "lmdb" if lmdb else "rocksdb" if rocksdb else None
+
+
+def _has_content(path: Path) -> bool:
+    """Whether anything was ever written to a file: not where it is empty or begins with two pages of zeros."""
+    if not path.is_file():
+        return True  # a folder, a pipe, a link to nowhere: somebody put it there, and opening says what it is
+    with path.open("rb") as stream:
+        return any(stream.read(1 << 13))
+
+
+def open_store(
+    folder: Path,
+    *,
+    read_only: bool,
+    engine: Engine | None = None,
+    paranoid: bool = True,
+    durable: bool = True,
+) -> Store:
+    """Open the store in a folder; to write, one is made where there is none.
+
+    engine: of a new store (None: RocksDB), or what the one that is there must be (None: whatever it is).
+    paranoid: refuse damaged files at once, where the engine can; without, damage raises when it is read.
+    durable: how a store that is opened to write treats power cuts between syncs; see `LmdbStore`.
+
+    Raises NotALedgerError where there is nothing to read, StorageError for another engine than was asked for,
+    IntegrityError, LockedError, ReadOnlyError, StorageFullError, LimitError.
+    """
+    found = engine_of(folder)
+    if found is None and read_only:
+        raise NotALedgerError(f"{folder}: holds no store of RocksDB or LMDB")
+    if found is not None and engine is not None and found != engine:
+        raise StorageError(f"{folder}: the engine is {found}, asked for was {engine}")
+    if (found or engine or DEFAULT) == "rocksdb":
+        from storage.rocks import RocksStore
+
+        return RocksStore.open(folder, read_only=read_only, paranoid=paranoid)
+    from storage.lmdb_store import LmdbReader, LmdbStore
+
+    return LmdbReader(folder) if read_only else LmdbStore(folder, durable=durable)

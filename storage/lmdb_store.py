@@ -1,0 +1,456 @@
+"""The LMDB engine: the C library writes, our own reader reads. The only module that imports lmdb.
+
+Readers take a shared lock on the data file, which alters no byte and needs no right to write; the system drops it when
+its holder ends. LMDB reuses a page only when no registered reader can see it: the writer keeps one reader of its own
+registered (the pin), and moves it forward only while nobody holds the shared lock. So pages of a state that a reader
+began with stay as they are until it closes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from storage import _kernels
+from storage.engines import engine_of
+from storage.errors import (
+    ClosedError,
+    IntegrityError,
+    LimitError,
+    ReadOnlyError,
+    StorageError,
+    StorageFullError,
+)
+from storage.layout import FAMILIES
+from storage.lmdb_check import check_pages
+from storage.lmdb_pages import (
+    SUBTREE,
+    TREE_BYTES,
+    Outdated,
+    PageFile,
+    View,
+    check_tree,
+    damaged,
+    read_meta,
+    unpack_tree,
+)
+from storage.lmdb_tree import TreeReader, checksum
+from storage.opening import mapped_os_error
+from storage.store import Entry
+from storage.writer_lock import WriterLock
+
+if TYPE_CHECKING:
+    import lmdb
+
+T = TypeVar("T")
+
+DATA_FILE, LOCK_FILE, NEW_FOLDER = "data.mdb", "lock.mdb", "compacting"
+SUMMED = frozenset(("ids", "tree", "meta"))
+MAP_BYTES = 1 << 40  # address space, not memory or disk; halved where the system gives less
+MAP_BYTES_MIN = 1 << 20
+COMPACT_BATCH_BYTES = 4 << 20
+LOCK_ATTEMPTS = 200
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+class LmdbReader:
+    """An LMDB store opened to read: one committed state, whatever a writer does meanwhile."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+        self._closed = False
+        self._safe_from = 0
+        self._file = _opened(folder / DATA_FILE)
+        try:
+            self._share()
+            self._look()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _share(self) -> None:
+        """Take the shared lock; the writer holds the other kind for a moment at each commit."""
+        for attempt in range(LOCK_ATTEMPTS):
+            try:
+                fcntl.flock(self._file.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                time.sleep(0.0001 * attempt)
+            except OSError as error:
+                raise StorageError(f"{self.path}: the file system gives no locks: {error.strerror}") from error
+        raise StorageError(f"{self.path}: another program holds {DATA_FILE} locked")
+
+    def _look(self) -> None:
+        """See the newest committed state."""
+        self._view = View(self._file, read_meta(self._file), lambda transaction: transaction < self._safe_from)
+        self._trees, self._strangers = _trees(self._view)
+
+    def _now(self) -> dict[str, TreeReader]:
+        if self._closed:
+            raise ClosedError(f"{self.path}: the ledger is closed")
+        return self._trees
+
+    def _read(self, read: Callable[[dict[str, TreeReader]], T]) -> T:
+        while True:
+            with suppress(Outdated):
+                return read(self._now())
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        return self._read(lambda trees: trees[family].get(key))
+
+    def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.get(family, key) for key in keys]
+
+    def scan(self, family: str, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        while True:
+            with suppress(Outdated):
+                for pair in self._now()[family].scan(start, stop):
+                    yield pair
+                    start = pair[0] + b"\0"
+                return
+
+    def last_key(self, family: str) -> bytes | None:
+        return self._read(lambda trees: trees[family].last_key())
+
+    def faults(self) -> list[tuple[str, str]]:
+        expected = f"expected the families {', '.join(FAMILIES)}, got another with content"
+        found = [(where, f"{where}: {expected}") for where in self._strangers]
+        try:
+            check_pages(self._view)
+        except IntegrityError as error:
+            found.append((DATA_FILE, str(error)))
+        return found
+
+    def write(self, entries: Sequence[Entry], *, sync: bool) -> None:
+        raise ReadOnlyError(f"{self.path}: opened to read")
+
+    def sync(self) -> None:
+        raise ReadOnlyError(f"{self.path}: opened to read")
+
+    flush = compact = sync
+
+    def close(self) -> None:
+        self._closed = True
+        self._file.close()
+
+    def abandon(self) -> None:
+        self.close()  # the lock belongs to the descriptor, which the parent still has
+
+
+def _opened(path: Path) -> PageFile:
+    try:
+        return PageFile(path)
+    except OSError as error:
+        text = f"{path.parent}: can't be read: {error.strerror}: {path}"
+        if error.errno in _LIMITS:
+            raise LimitError(f"{text} (hint: ulimit -n)") from error
+        kind = IntegrityError if error.errno in (errno.EIO, errno.ENOENT) else StorageError
+        raise kind(text) from error
+
+
+def _trees(view: View) -> tuple[dict[str, TreeReader], list[str]]:
+    """The families of a view, and the names of other trees."""
+    trees, strangers = {}, []
+    main = TreeReader(view, view.meta.main, "main", summed=False)
+    for leaf, index in main.nodes():
+        key, flags, size, stored = leaf.node(index)
+        name = key.decode(errors="backslashreplace")
+        where = f"page {leaf.number}"
+        if flags != SUBTREE or size != TREE_BYTES:
+            raise damaged(view.file, where, f"expected a tree of {TREE_BYTES} bytes, got {name!r}")
+        tree = unpack_tree(stored)
+        check_tree(view.file, where, tree, view.meta.last_page)
+        if name in FAMILIES:
+            trees[name] = TreeReader(view, tree, name, summed=name in SUMMED)
+        else:
+            strangers.append(name)
+    if view.meta.main.entries and set(trees) != set(FAMILIES):
+        raise damaged(view.file, "page 1", f"expected the families {', '.join(FAMILIES)}, got {', '.join(trees)}")
+    return trees, strangers
+
+
+class LmdbStore(LmdbReader):
+    """An LMDB store opened to write.
+
+    durable: every commit is on the disk when it returns, data before the page that names it, so that a power cut at
+    any moment leaves the last or the one before. Without, nothing is synced but by `sync`: a kill loses nothing, a
+    power cut may leave a file that is damaged (found at the next opening).
+    """
+
+    def __init__(self, folder: Path, *, durable: bool = True) -> None:
+        self._durable = durable
+        self._pin: lmdb.Transaction[bytes] | None = None
+        self._environment: lmdb.Environment | None = None
+        try:
+            self._lock = WriterLock(folder)
+        except OSError as error:
+            raise mapped(error, folder, "open") from error
+        try:
+            self._begin(folder)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _begin(self, folder: Path) -> None:
+        absolute = folder.absolute()
+        for name in (DATA_FILE, LOCK_FILE):
+            _refuse_irregular(absolute / name)
+        _remove_new(absolute)  # of a compaction that was interrupted
+        data = absolute / DATA_FILE
+        self._absolute = absolute
+        if engine_of(absolute) == "lmdb":
+            # Before the C library sees it. Nobody else writes: the lock is ours.
+            file = _opened(data)
+            try:
+                check_pages(View(file, read_meta(file)))
+            finally:
+                file.close()
+        elif data.exists():
+            data.unlink()
+        try:
+            self._open_environment()
+            super().__init__(folder)
+            fcntl.flock(self._file.descriptor, fcntl.LOCK_UN)
+        except BaseException:
+            self._close_environment()
+            raise
+        self._file.path = folder / DATA_FILE
+
+    def _open_environment(self) -> None:
+        import lmdb
+
+        new = not (self._absolute / DATA_FILE).exists()
+        self._databases: dict[str, Any] = {}
+        size = MAP_BYTES
+        while self._environment is None:
+            try:
+                self._environment = lmdb.open(
+                    str(self._absolute),
+                    map_size=size,
+                    metasync=self._durable,
+                    sync=self._durable,
+                    mode=0o644,
+                    readahead=False,
+                    max_readers=8,
+                    max_dbs=len(FAMILIES),
+                )
+            except lmdb.MemoryError as error:
+                size //= 2
+                if size < MAP_BYTES_MIN:
+                    raise mapped(error, self._absolute, "open") from error
+            except (lmdb.Error, OSError) as error:
+                raise mapped(error, self._absolute, "open") from error
+        self._map_bytes = size
+        try:
+            with self._environment.begin(write=True) as transaction:
+                for name in FAMILIES:
+                    self._databases[name] = self._environment.open_db(name.encode(), txn=transaction)
+            if new:
+                _sync_folder(self._absolute)
+            self._move_pin()
+        except (lmdb.Error, OSError) as error:
+            raise mapped(error, self._absolute, "open") from error
+
+    def _move_pin(self) -> None:
+        assert self._environment is not None
+        if self._pin is not None:
+            self._pin.abort()
+        self._pin = self._environment.begin()
+        self._safe_from = self._pin.id()
+
+    def _readers(self) -> bool:
+        """Whether anybody reads, holding the shared lock."""
+        try:
+            fcntl.flock(self._file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+    def write(self, entries: Sequence[Entry], *, sync: bool) -> None:
+        import lmdb
+
+        self._now()
+        try:
+            while not self._written(entries):
+                self._grow()
+            if sync and not self._durable:
+                self._environment.sync(True)  # type: ignore[union-attr]
+        except (lmdb.Error, OSError) as error:
+            raise mapped(error, self.path, "write") from error
+        finally:
+            self._look()
+
+    def _written(self, entries: Sequence[Entry]) -> bool:
+        """Whether the map was large enough; nothing is written where not."""
+        import lmdb
+
+        assert self._environment is not None
+        if not self._readers():
+            # While the lock is ours nobody begins to read; who begins after it sees this state or a later one.
+            try:
+                self._move_pin()
+            finally:
+                fcntl.flock(self._file.descriptor, fcntl.LOCK_UN)
+        try:
+            with self._environment.begin(write=True) as transaction:
+                if transaction.id() != self._view.meta.transaction + 1:
+                    raise IntegrityError(f"{self.path}: another program has written to {DATA_FILE}")
+                for family, key, value in entries:
+                    if value is None:
+                        transaction.delete(key, db=self._databases[family])
+                        continue
+                    stored = value + checksum(key, value) if family in SUMMED else value
+                    transaction.put(key, stored, db=self._databases[family])
+        except lmdb.MapFullError:
+            return False
+        return True
+
+    def _grow(self) -> None:
+        """Twice the map. The pin does not outlive that, so nobody may be reading."""
+        assert self._environment is not None and self._pin is not None
+        if self._readers():
+            raise LimitError(f"{self.path}: the map of {self._map_bytes} bytes is full and can't grow beside readers")
+        try:
+            self._pin.abort()
+            self._pin = None
+            self._map_bytes *= 2
+            self._environment.set_mapsize(self._map_bytes)
+            self._move_pin()
+        finally:
+            fcntl.flock(self._file.descriptor, fcntl.LOCK_UN)
+
+    def sync(self) -> None:
+        import lmdb
+
+        self._now()
+        try:
+            self._environment.sync(True)  # type: ignore[union-attr]
+        except lmdb.Error as error:
+            raise mapped(error, self.path, "sync") from error
+
+    flush = sync
+
+    def compact(self) -> None:
+        """A new file with what there is, and the old one is gone: no page holds a remnant of an older one."""
+        import lmdb
+
+        self._now()
+        try:
+            self._copy_to(self._absolute / NEW_FOLDER)
+            self._close_environment()
+            (self._absolute / NEW_FOLDER / DATA_FILE).replace(self._absolute / DATA_FILE)
+            _remove_new(self._absolute)
+            _sync_folder(self._absolute)
+            old, self._file = self._file, _opened(self._absolute / DATA_FILE)
+            old.close()
+            self._file.path = self.path / DATA_FILE
+            self._open_environment()
+            self._look()
+        except (lmdb.Error, OSError) as error:
+            raise mapped(error, self.path, "compact") from error
+
+    def _copy_to(self, folder: Path) -> None:
+        """Write all entries, in order, into a new synced file."""
+        import lmdb
+
+        _remove_new(self._absolute)
+        folder.mkdir()
+        with lmdb.open(
+            str(folder), lock=False, map_size=self._map_bytes, sync=False, mode=0o644, max_dbs=len(FAMILIES)
+        ) as new:
+            for name in FAMILIES:
+                database = new.open_db(name.encode())
+                for batch in _batches(self._view_of(name)):
+                    with new.begin(database, write=True) as transaction:
+                        for key, stored in batch:
+                            transaction.put(key, stored, append=True)
+            new.sync(True)
+
+    def _view_of(self, family: str) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a family as they are stored, checked."""
+        for key, value in self.scan(family):
+            yield key, value + checksum(key, value) if family in SUMMED else value
+
+    def _close_environment(self) -> None:
+        if self._pin is not None:
+            self._pin.abort()
+            self._pin = None
+        if self._environment is not None:
+            self._environment.close()
+            self._environment = None
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        super().close()
+        try:
+            self._close_environment()
+        finally:
+            self._lock.release()
+
+    def abandon(self) -> None:
+        super().close()
+        self._lock.release()
+        _kernels.leak(self._pin)
+        _kernels.leak(self._environment)
+        self._pin = self._environment = None
+
+
+def _refuse_irregular(path: Path) -> None:
+    """Raises IntegrityError for a link, a pipe, a folder or a device: the C library would follow it, or wait."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise IntegrityError(
+            f"{path}: expected a regular file, got a link, a folder, a pipe or a device", file=str(path)
+        )
+
+
+def _batches(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Entries in lists of about COMPACT_BATCH_BYTES."""
+    batch: list[tuple[bytes, bytes]] = []
+    held = 0
+    for entry in entries:
+        batch.append(entry)
+        held += len(entry[1])
+        if held >= COMPACT_BATCH_BYTES:
+            yield batch
+            batch, held = [], 0
+    yield batch
+
+
+def _remove_new(folder: Path) -> None:
+    new = folder / NEW_FOLDER
+    with suppress(FileNotFoundError):
+        (new / DATA_FILE).unlink(missing_ok=True)
+        new.rmdir()
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def mapped(error: Exception, path: Path, doing: str) -> StorageError:
+    """The one place where LMDB's errors become ours."""
+    if isinstance(error, StorageError):
+        return error
+    number = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
+    text = f"{path}: {doing}: {error}"
+    if number in _FULL:
+        return StorageFullError(text)
+    if number in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return ReadOnlyError(text)
+    if number in _LIMITS:
+        return LimitError(text)
+    if isinstance(error, OSError):
+        return mapped_os_error(error, path)
+    return StorageError(text)
