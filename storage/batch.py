@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import add
+from typing import Any
 
-from storage import layout
+from storage import event_batch, layout
 from storage.errors import EquivocationError
 from storage.event import Event
+from storage.event_batch import Prepared
 from storage.store import Entry
+from storage.tree import HASH_BYTES
 
 Cursor = tuple[int, bytes]  # last sequence number, last id
 
@@ -30,30 +32,35 @@ class Batch:
         self.path = path
         self.size = size
         self.ids: list[bytes] = []
-        self.values: list[bytes] = []
+        self.rows: list[bytes] = []
+        self.leaves: list[bytes] = []  # of one or more events each
         self.cursors: dict[str, Cursor] = {}
         self._cursor_of = cursor_of
         self._rank_of = rank_of
         self._ranks: dict[bytes, int] = {}  # of the first events of `ids`; the rest is added when one is looked for
 
-    def place(self, events: Sequence[Event], ids: list[bytes], values: list[bytes]) -> Sequence[int]:
+    def place(self, events: Sequence[Event], prepared: Prepared) -> Sequence[int]:
         """The ranks of one caller's events. Those the ledger has keep theirs.
 
         Raises EquivocationError, and then holds none of these events.
         """
+        rows, ids, leaves = prepared
         start = self.size + len(self.ids)
-        if self._all_follow(events):
+        moved = self._moved(events, ids)
+        if moved is not None:
             self.ids += ids
-            self.values += values
-            last = events[-1]
-            self.cursors[last.producer] = (last.sequence, ids[-1])
+            self.rows += rows
+            self.leaves.append(leaves)
+            self.cursors.update(moved)
             return range(start, start + len(ids))
-        mark, before = len(self.ids), dict(self.cursors)
+        mark, leaf_mark, before = len(self.ids), len(self.leaves), dict(self.cursors)
         try:
-            return list(map(self._place, events, ids, values))
+            starts = range(0, len(leaves), HASH_BYTES)
+            return list(map(self._place, events, ids, rows, (leaves[at : at + HASH_BYTES] for at in starts)))
         except BaseException:
             del self.ids[mark:]
-            del self.values[mark:]
+            del self.rows[mark:]
+            del self.leaves[leaf_mark:]
             self._ranks.clear()
             self.cursors = before
             raise
@@ -61,24 +68,23 @@ class Batch:
     def _cursor(self, producer: str) -> Cursor | None:
         return self.cursors[producer] if producer in self.cursors else self._cursor_of(producer)
 
-    def _all_follow(self, events: Sequence[Event]) -> bool:
-        """Whether the events are of one producer and each comes after the one before: the usual batch."""
-        if not events:
-            return False
-        producer = events[0].producer
-        cursor = self._cursor(producer)
-        last = -1 if cursor is None else cursor[0]
-        for event in events:
-            if event.producer != producer or event.sequence <= last:
-                return False
-            last = event.sequence
-        return True
+    def _moved(self, events: Sequence[Event], ids: list[bytes]) -> dict[str, Cursor] | None:
+        """The cursors after events that all come after those of their producers, the usual batch; else None."""
+        moved: dict[str, Any] = {}
+        at = 0
+        while (at := event_batch.advance(at, events, ids, moved)) < len(events):
+            producer = events[at].producer
+            if producer in moved:
+                return None
+            moved[producer] = self._cursor(producer)
+        return moved
 
-    def _place(self, event: Event, event_id: bytes, value: bytes) -> int:
+    def _place(self, event: Event, event_id: bytes, row: bytes, leaf: bytes) -> int:
         cursor = self._cursor(event.producer)
         if cursor is None or event.sequence > cursor[0]:
             self.ids.append(event_id)
-            self.values.append(value)
+            self.rows.append(row)
+            self.leaves.append(leaf)
             self.cursors[event.producer] = (event.sequence, event_id)
             return self.size + len(self.ids) - 1
         rank = self._rank_here(event_id)
@@ -99,9 +105,7 @@ class Batch:
 
     def entries(self) -> list[Entry]:
         """What to write for the events and the cursors."""
-        keys = [rank.to_bytes(8, "big") for rank in range(self.size, self.size + len(self.ids))]
-        out: list[Entry] = [("log", key, row) for key, row in zip(keys, map(add, self.ids, self.values), strict=True)]
-        out += [("ids", event_id, key) for event_id, key in zip(self.ids, keys, strict=True)]
+        out: list[Entry] = [*event_batch.entries(self.size, self.ids, self.rows)]
         for producer, (sequence, event_id) in self.cursors.items():
             out.append(("meta", layout.cursor_key(producer), layout.pack_cursor(sequence, event_id)))
         return out

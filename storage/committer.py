@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from storage.event import Event
+    from storage.event_batch import Prepared
     from storage.receipt import Receipt
 
 QUEUE_BYTES_MAX = 8 << 20
@@ -40,14 +41,13 @@ PATIENT_SECONDS_MIN = 0.001  # after shorter commits nobody is waited for
 class Request:
     """Encoded events of one caller on their way into a group commit, then what came of them."""
 
-    __slots__ = ("durable", "error", "events", "future", "ids", "receipts", "size_bytes", "values", "wake")
+    __slots__ = ("durable", "error", "events", "future", "prepared", "receipts", "size_bytes", "wake")
 
-    def __init__(self, events: Sequence[Event], values: list[bytes], ids: list[bytes], durable: bool) -> None:
+    def __init__(self, events: Sequence[Event], prepared: Prepared, durable: bool) -> None:
         self.events = events
-        self.values = values
-        self.ids = ids
+        self.prepared = prepared
         self.durable = durable
-        self.size_bytes = sum(map(len, values))
+        self.size_bytes = sum(map(len, prepared.rows))
         self.receipts: list[Receipt] | None = None
         self.error: BaseException | None = None
         self.future: Future[list[Receipt]] | None = None
@@ -183,7 +183,7 @@ class Committer:
         group, queue, size, events = self._group, self._queue, 0, 0
         while queue:
             size += queue[0].size_bytes
-            events += len(queue[0].ids)
+            events += len(queue[0].events)
             if group and (size > GROUP_BYTES_MAX or events > GROUP_EVENTS_MAX):
                 break
             self._queue_bytes -= queue[0].size_bytes

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, overload
 
-from storage import hashing, layout, opening, state
+from storage import event_batch, hashing, layout, opening, state
 from storage.committer import Committer, Request
 from storage.engines import ENGINES, Engine
 from storage.errors import (
@@ -43,6 +43,7 @@ Mode = Literal["rw", "r"]
 Sync = Literal["fsync", "os"]
 
 SCAN_CHUNK_BYTES = 1 << 20
+BYTES_BESIDE_EFFECT_MAX = 1024  # 2 names of 64 bytes, 16 parents of 34, 4 numbers of 9, keys and headers: 744
 
 
 class Ledger:
@@ -180,10 +181,9 @@ class Ledger:
             sync = self._sync
         elif sync not in ("fsync", "os"):
             raise ValueError(f'Ledger.append: sync must be "fsync" or "os", got {sync!r}')
-        values = [event.encode() for event in events]
         if self._max_event_bytes < EVENT_BYTES_MAX:
-            _check_sizes(values, self._max_event_bytes)
-        return self._committer, Request(events, values, hashing.event_ids(values), sync == "fsync")
+            _check_sizes(events, self._max_event_bytes)
+        return self._committer, Request(events, event_batch.prepare(events), sync == "fsync")
 
     def at(self, rank: int) -> Event:
         """The event at a rank, checked against its id and its leaf.
@@ -486,10 +486,10 @@ class Ledger:
                 raise
 
 
-def _check_sizes(values: list[bytes], most: int) -> None:
-    for value in values:
-        if len(value) > most:
-            raise EventTooLargeError(f"Event: {len(value)} bytes, the limit of this ledger is {most}")
+def _check_sizes(events: Sequence[Event], most: int) -> None:
+    for event in events:
+        if len(event.effect) + BYTES_BESIDE_EFFECT_MAX > most and (size := len(event.encode())) > most:
+            raise EventTooLargeError(f"Event: {size} bytes, the limit of this ledger is {most}")
 
 
 _open_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import repeat
 from pathlib import Path
 
+from storage import event_batch, layout, opening, state
 from storage import head as head_file
-from storage import layout, opening, state
 from storage.batch import Batch, Cursor
 from storage.committer import Request
 from storage.errors import IntegrityError, LimitError, ReadOnlyError, StorageError, SyncError
@@ -65,7 +65,7 @@ class Writer:
         placed: list[tuple[Request, Sequence[int]]] = []
         for request in requests:
             try:
-                placed.append((request, batch.place(request.events, request.ids, request.values)))
+                placed.append((request, batch.place(request.events, request.prepared)))
             except StorageError as error:
                 request.error = error
         durable = any(request.durable for request, _ in placed)
@@ -75,10 +75,14 @@ class Writer:
             self.sync()
         size, root = self.head.size, self.head.root
         for request, ranks in placed:
-            request.receipts = list(map(Receipt, ranks, request.ids, repeat(size), repeat(root)))
+            ids = request.prepared.ids
+            if isinstance(ranks, range):
+                request.receipts = event_batch.receipts(ranks.start, ids, size, root)
+            else:
+                request.receipts = list(map(Receipt, ranks, ids, repeat(size), repeat(root)))
 
     def _write(self, batch: Batch, durable: bool) -> None:
-        tree, tiles = self.tree.extended(state.leaf_hashes(batch.ids, list(map(len, batch.values))))
+        tree, tiles = self.tree.extended(b"".join(batch.leaves))
         head = tree.head()
         entries = batch.entries()
         entries += tiles
