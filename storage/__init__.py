@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         StorageError,
         StorageFullError,
         SyncError,
+        WitnessError,
     )
     from storage.event import Event
     from storage.following import follow
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from storage.retire import Retired
     from storage.tlog_proof import TlogProof
     from storage.tree import Head
+    from storage.witness import Witness
+    from storage.witnessing import cosign
 
 _kernels = load_kernels()
 
@@ -85,6 +88,9 @@ _HOMES = {
     "SyncError": "errors",
     "TlogProof": "tlog_proof",
     "VerifierKey": "keys",
+    "Witness": "witness",
+    "WitnessError": "errors",
+    "cosign": "witnessing",
     "follow": "following",
     "merge": "merging",
     "read_key": "keys",
@@ -129,7 +135,10 @@ __all__ = [
     "SyncError",
     "TlogProof",
     "VerifierKey",
+    "Witness",
+    "WitnessError",
     "build_info",
+    "cosign",
     "follow",
     "merge",
     "read_key",

@@ -15,6 +15,7 @@ StorageError
 ├── StorageFullError      no space left, quota or file size limit
 ├── NoteError             bytes that are no note, checkpoint, proof or key        (also a ValueError)
 ├── SignatureError        a signature fails, or there is none of a known key
+├── WitnessError          a witness refused or could not be asked: .status, .size
 ├── KeyFileError          a key file that others can read, that exists already, or holds no key: .hint
 ├── SyncError             the disk did not confirm what was written; never asked again until the next open
 ├── LimitError            the system gives no more open files or memory
@@ -113,6 +114,15 @@ class NoteError(StorageError, ValueError):
 
 class SignatureError(StorageError):
     """A signature of a known key fails, or no known key signed."""
+
+
+class WitnessError(StorageError):
+    """A witness refused a checkpoint (`status` of HTTP; `size` that it has seen, with 409), or could not be asked."""
+
+    def __init__(self, message: str, status: int | None = None, size: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.size = size
 
 
 class KeyFileError(StorageError):
