@@ -22,8 +22,8 @@ PROMISED = {
     ),
     "splat": "Camera Image RenderSettings Scene SplatError build_info render",
     "storage": (
-        "ConsumerCursor Cursor Event Ledger MergedEvent Reader RepairReport Retired RetiredError build_info follow merge "
-        "repair_ledger verify_ledger "
+        "ConsumerCursor Cursor Event Ledger MergedEvent Reader RepairReport Retired RetiredError build_info follow "
+        "merge repair_ledger verify_ledger "
         "Checkpoint Signer TlogProof VerifierKey Witness cosign read_key write_key"
     ),
     "storage.canonical": "pack unpack",
@@ -65,7 +65,9 @@ PROMISED = {
     "droveway.run_difference": "Comparison compare",
 }
 METHODS = {
-    ("storage", "Ledger"): "append append_many at checkpoint close consistency cursor cursor_at get head merge open prove scan scan_from",
+    ("storage", "Ledger"): (
+        "append append_many at checkpoint close consistency cursor cursor_at get head merge open prove scan scan_from"
+    ),
     ("storage", "Event"): "decode encode",
     ("vector", "TurboIndex"): "add backend cid load reconstruct remove save search",
     ("vector", "IdMapIndex"): "add backend cid load reconstruct remove save search upsert",
