@@ -94,6 +94,8 @@ def _scan(
     for rank, event in stl.read_events(ledger, size):
         if isinstance(event, str):
             auditor.skip(event, rank)
+        elif event is None:
+            auditor.retired(rank)
         else:
             auditor.take(rank, event)
         if progress is not None:
@@ -122,6 +124,9 @@ class _Auditor:
         self._gap = False  # events are missing, and no key has come since
         self._lost = False  # events were missing at some time: the first inputs may be among them
         self._resume = False  # events are missing, and no frame has come since
+        self._hole: tuple[int, int] | None = None  # first and last retired rank since the frame before
+        self._slack = 0  # retired events since the last one of the run's producer: they may be its
+        self._unreplayable: tuple[int, int, int] | None = None  # first rank, last rank, frames among them
         self._setup: Setup | None = None
         self._geometry: tuple[bytes, Grid | None, bytes, Rings | None] = (b"", None, b"", None)
 
@@ -166,7 +171,10 @@ class _Auditor:
         """The run's producer numbers all its events, of whatever kind: a number left out is an event left out."""
         if self._producer is not None:
             self._same(rank, "producer", self._producer, event.producer)
-        if event.sequence != self._sequence:
+        elif self._hole is not None and self._hole[0] == 0:
+            self._producer = event.producer
+        slack, self._slack = self._slack, 0
+        if not self._sequence <= event.sequence <= self._sequence + slack:
             self._same(rank, "sequence", self._sequence, event.sequence)
             self._forget()
         self._sequence = event.sequence + 1
@@ -178,6 +186,11 @@ class _Auditor:
         self._forget()
         self._sequence += 1
 
+    def retired(self, rank: int) -> None:
+        """An event whose payload was removed. What it was shows in what follows."""
+        self._hole = (rank if self._hole is None else self._hole[0], rank)
+        self._slack += 1
+
     def _forget(self) -> None:
         """Events are missing: what a delta would change is not known until the next key."""
         self._inputs, self._pending, self._twin = None, [], None
@@ -185,9 +198,12 @@ class _Auditor:
 
     def finish(self) -> None:
         """After the last event."""
-        if self._scenario is None:
+        if self._scenario is None and not (self._report.retired and self._report.retired[0][0] == 0):
             self._problem(None, "scenario", "a coord.scenario event at rank 0", "none")
-        for rank, _ in self._pending:
+        if self._hole is not None:
+            self._not_replayable(*self._hole, 0)
+        self._tell_not_replayable()
+        for rank, _ in self._pending if self._hole is None else ():
             self._problem(rank, "inputs", "a frame after them", "the end of the ledger")
 
     def _begin(self, event: Event) -> None:
@@ -211,15 +227,23 @@ class _Auditor:
         report = self._report
         pending, self._pending = self._pending, []
         report.frames += 1
+        whole = self._hole is None
+        if self._hole is not None:
+            pending, whole = self._cross(self._hole, event, pending)
+            self._hole = None
         parents = tuple(sorted(part.id for _, part in pending))
         if self._resume:
             self._resume_from(event)
-        elif event.parents != parents:
+        elif event.parents != parents and whole:
             self._problem(rank, "parents", f"{len(parents)} inputs before it", f"{len(event.parents)} other parents")
         if not self._rebuild(rank, event, pending):
-            self._check_chain(rank, event)
+            if not self._made_again(rank, event):
+                self._check_chain(rank, event)
+                if self._unreplayable is not None:
+                    self._not_replayable(rank, rank, 1)
             self._chain_on(event)
             return
+        self._tell_not_replayable()
         diverged = self._setup is None and not self._lost and self._start(rank, event)
         frame_bytes, rows = event.effect[:DECISION_FRAME_BYTES], self._rows(rank, event)
         if len(frame_bytes) < DECISION_FRAME_BYTES or rows is None:
@@ -244,6 +268,83 @@ class _Auditor:
             self._twin.advance()
         self._chain_on(event)
 
+    def _cross(
+        self, hole: tuple[int, int], event: Event, pending: list[tuple[int, Event]]
+    ) -> tuple[list[tuple[int, Event]], bool]:
+        """The first frame after retired events: the inputs that it stands on, and whether they are all there.
+
+        Where something that it depends on is retired nothing is known until the next key.
+        """
+        mine = [entry for entry in pending if entry[1].id in event.parents]
+        others = [entry for entry in pending if entry[1].id not in event.parents]
+        whole = len(mine) == len(event.parents)
+        stored = event.effect[:DECISION_FRAME_BYTES]
+        if len(stored) < DECISION_FRAME_BYTES:
+            return pending, False
+        frame = np.frombuffer(stored, FRAME_DTYPE)[0]
+        missing = int(frame["frame_id"]) - self._frame_id  # frames that are retired themselves
+        if whole and missing == 0 and not others:
+            if hole[0] == 0:  # the scenario: the decisions stand on their inputs, the world can't be made again
+                self._report.add_not_replayable(0, 0, 0)
+            return mine, True  # of other parts of a run: no decision depended on them
+        self._not_replayable(*hole, 0)
+        self._resume = 0 < missing <= hole[1] - hole[0] + 1
+        if not (whole and self._apply_others(others, missing)):
+            self._inputs, self._gap = None, True
+            self._lost = self._lost or self._setup is None
+        return mine, whole
+
+    def _apply_others(self, others: list[tuple[int, Event]], frames: int) -> bool:
+        """Inputs of frames that are retired themselves; False where some are missing."""
+        ticks: dict[int, list[bytes]] = {}
+        for _, part in others:
+            ticks.setdefault(part.tick, []).append(part.effect)
+        if len(ticks) != frames:
+            return False
+        try:
+            for tick, parts in ticks.items():
+                self._inputs = apply(self._inputs, parts, tick=tick)
+        except InputsError:
+            return False
+        self._lost = self._lost or self._setup is None
+        return True
+
+    def _not_replayable(self, first: int, last: int, frames: int) -> None:
+        start, _, count = self._unreplayable or (first, last, 0)
+        self._unreplayable = (start, last, count + frames)
+
+    def _tell_not_replayable(self) -> None:
+        if self._unreplayable is not None:
+            self._report.add_not_replayable(*self._unreplayable)
+            self._unreplayable = None
+
+    def _made_again(self, rank: int, event: Event) -> bool:
+        """A frame whose inputs are retired, made again from scenario and seed: it names its inputs by their ids."""
+        from coord import stl
+
+        self._in_step(rank, event)
+        entry = None if self._twin is None else self._twin.entry(event.tick)
+        rows = self._rows(rank, event)
+        if entry is None or self._twin is None or self._twin.plan is None or rows is None or self._producer is None:
+            return False
+        self._report.resimulated += 1
+        self._report.planned += self._replan
+        first = event.sequence - len(entry.parts)
+        again = stl.entry_events(entry, self._producer, first)[-1] if first >= 0 else None
+        if again is not None and again.encode() == event.encode():
+            self._inputs, self._gap = self._twin.world.inputs.copy(), False
+            self._tell_not_replayable()
+        else:
+            got = np.frombuffer(event.effect[:DECISION_FRAME_BYTES], FRAME_DTYPE)[0]
+            if not self._compare(rank, event, got, rows, self._twin.plan):
+                shown = ("the ids of inputs made again", "others")
+                self._report.add_divergences(
+                    iter([Divergence(rank, self._frame_id, event.tick, None, "parents", *shown)])
+                )
+            self._report.frames_diverged += 1
+        self._twin.advance()
+        return True
+
     def _resume_from(self, event: Event) -> None:
         """The first frame after a gap that has been told: what it should follow is lost, it is taken at its word."""
         self._resume = False
@@ -261,9 +362,10 @@ class _Auditor:
             self._inputs = apply(self._inputs, [part.effect for _, part in pending], tick=event.tick)
         except InputsError as error:
             first = pending[0][0] if pending else rank
-            self._inputs, self._twin, self._lost = None, None, True
             if self._gap:
+                self._inputs = None
                 return False
+            self._inputs, self._twin, self._lost = None, None, True
             self._gap = True
             text = f"rank {first}: {error}"
             self._report.add_problem(Problem(first, error.field, str(error.expected), str(error.got), text))
@@ -439,6 +541,12 @@ class _Twin:
         """The entry of a planned tick; None where the tick can't be reached or planned."""
         self.plan = self._entry = None
         while self.world.tick < tick:
+            if self.world.is_planned():  # a tick whose events are retired
+                try:
+                    self._entry = self._chronicle.entry(self.world.tick, self.world.inputs, self.world.plan_tick())
+                except BadInput:
+                    return None
+                self.world.assign(self._entry.rows)
             self.world.advance()
         if self.world.tick != tick or not self.world.is_planned():
             return None

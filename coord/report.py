@@ -35,6 +35,10 @@ class Report:
     were planned again, `resimulated` ones were made again from scenario and seed, `unplanned` ones only checked by
     themselves (asked for, or events before them are missing or damaged). `other_events` counts, by kind, events that no
     decision depends on, such as `demo.search`: their bytes are checked, what they say is not made again.
+
+    `retired` are ranges of ranks (first, last) whose payload was removed, `retired_count` all of those events.
+    `not_replayable` are ranges of ranks in which decisions can't be made again because something that they depend on is
+    retired, `not_replayable_count` the decisions that are still there among them. Neither is a divergence or a problem.
     """
 
     name: str = ""
@@ -49,6 +53,10 @@ class Report:
     first_divergences: list[Divergence] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     problem_count: int = 0
+    retired: list[tuple[int, int]] = field(default_factory=list)
+    retired_count: int = 0
+    not_replayable: list[tuple[int, int]] = field(default_factory=list)
+    not_replayable_count: int = 0
     other_events: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -66,6 +74,12 @@ class Report:
         self.problem_count += 1
         if len(self.problems) < PROBLEMS_KEPT_MAX:
             self.problems.append(problem)
+
+    def add_not_replayable(self, first: int, last: int, frames: int) -> None:
+        """Count decisions in a range of ranks; the first 256 ranges are kept."""
+        self.not_replayable_count += frames
+        if len(self.not_replayable) < PROBLEMS_KEPT_MAX:
+            self.not_replayable.append((first, last))
 
     def add_other(self, kind: str) -> None:
         """Count an event that no decision depends on; 64 kinds are told apart, further ones are "…"."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from coord.chronicle import Entry
 from coord.decisions import DecisionLedger
-from coord.errors import FrameError, OutputError, RunError
+from coord.errors import FrameError, InputsError, OutputError, RunError
 from coord.frame import DecisionFrame, decode_frame_event, encode_frame_event
 from coord.inputs import Inputs, apply
 from coord.report import Problem, Report
@@ -158,6 +158,8 @@ class RunReader:
         self._ledger = ledger
         self._owned = owned
         self._setup: Setup | None = None
+        self._skipped_tick: int | None = None
+        self.skipped = 0  # frames that the last walk left out, as something that they depend on is retired
 
     def __enter__(self) -> RunReader:
         return self
@@ -204,42 +206,68 @@ class RunReader:
             yield view.inputs
 
     def frames(self) -> Iterator[FrameView]:
-        """Every planned tick in order, the inputs rebuilt from keys and deltas, in bounded memory."""
+        """Every planned tick in order, the inputs rebuilt from keys and deltas, in bounded memory.
+
+        A tick whose inputs, or those that they change, are retired is left out and counted in `skipped`.
+        """
+        self.skipped = 0
+        for rank, state, effect in self._planned():
+            yield FrameView(rank, state, *decode_frame_event(effect))
+
+    def _planned(self, until: int | None = None) -> Iterator[tuple[int, Inputs, bytes]]:
+        """Rank, inputs and effect of each frame that stands on inputs that are all there."""
+        from storage import Event
+
         state: Inputs | None = None
-        parts: list[bytes] = []
-        for rank, event in self._ledger.scan():
-            if event.kind == INPUTS:
-                parts.append(event.effect)
+        parts: list[Event] = []
+        hole, number = False, 0
+        for rank, event in self._ledger.scan(retired=True):
+            if not isinstance(event, Event):
+                hole = True
+            elif until is not None and event.tick > until:
+                return
+            elif event.kind == INPUTS:
+                parts.append(event)
             elif event.kind == FRAME:
-                state = apply(state, parts, tick=event.tick)
-                parts = []
-                frame, rows = decode_frame_event(event.effect)
-                yield FrameView(rank, state, frame, rows)
+                if hole:
+                    own = [part for part in parts if part.id in event.parents]
+                    if event.effect[8:16] != number.to_bytes(8, "little") or len(own) != len(parts):
+                        state, parts = None, own
+                try:
+                    state = apply(state, [part.effect for part in parts], tick=event.tick)
+                except InputsError:
+                    if not hole:
+                        raise
+                    state = None
+                else:
+                    hole = False
+                    yield rank, state, event.effect
+                if state is None:
+                    self.skipped, self._skipped_tick = self.skipped + 1, event.tick
+                parts, number = [], int.from_bytes(event.effect[8:16], "little") + 1
 
     def kinds(self) -> dict[str, int]:
-        """How many events of each kind the ledger holds, in the order of their first event."""
+        """How many events of each kind the ledger holds, in the order of their first event; "retired" are those whose
+        payload was removed."""
+        from storage import Event
+
         counts: dict[str, int] = {}
-        for _, event in self._ledger.scan():
-            counts[event.kind] = counts.get(event.kind, 0) + 1
+        for _, event in self._ledger.scan(retired=True):
+            kind = event.kind if isinstance(event, Event) else "retired"
+            counts[kind] = counts.get(kind, 0) + 1
         return counts
 
     def state_at(self, tick: int) -> FrameView:
-        """The last planned tick at or before `tick`. Raises RunError when there is none."""
-        found: tuple[int, bytes] | None = None
-        state: Inputs | None = None
-        parts: list[bytes] = []
-        for rank, event in self._ledger.scan():
-            if event.tick > tick:
-                break
-            if event.kind == INPUTS:
-                parts.append(event.effect)
-            elif event.kind == FRAME:
-                state = apply(state, parts, tick=event.tick)
-                parts = []
-                found = (rank, event.effect)
-        if found is None or state is None:
+        """The last planned tick at or before `tick` whose inputs are there. Raises RunError when there is none."""
+        found: tuple[int, Inputs, bytes] | None = None
+        self.skipped, self._skipped_tick = 0, None
+        for step in self._planned(until=tick):
+            found, self._skipped_tick = step, None
+        if self._skipped_tick is not None:
+            raise RunError(f"the decision at tick {self._skipped_tick} can't be shown: what it depends on is retired")
+        if found is None:
             raise RunError(f"no frame at or before tick {tick}")
-        return FrameView(found[0], state, *decode_frame_event(found[1]))
+        return FrameView(found[0], found[1], *decode_frame_event(found[2]))
 
     def coordination_stl(self) -> CoordinationStl:
         """The decisions of this run behind the narrow door."""
@@ -320,18 +348,19 @@ def coordination_stl(ledger: Ledger, producer: str = "coordination") -> Coordina
     return CoordinationStl(ledger, producer)
 
 
-def read_events(ledger: Ledger, size: int) -> Iterator[tuple[int, Event | str]]:
-    """Every rank below `size` with its event, or with the text of what is wrong where one can't be read.
+def read_events(ledger: Ledger, size: int) -> Iterator[tuple[int, Event | str | None]]:
+    """Every rank below `size` with its event, with None where it was retired, or with the text of what is wrong where
+    one can't be read.
 
     Ends early where so many in a row can't be read that a size was claimed that never was.
     """
-    from storage import StorageError
+    from storage import Event, StorageError
 
     rank = unread = 0
     while rank < size and unread < UNREAD_IN_A_ROW_MAX:
         try:
-            for at, event in ledger.scan(rank, size):
-                yield at, event
+            for at, event in ledger.scan(rank, size, retired=True):
+                yield at, (event if isinstance(event, Event) else None)
                 rank, unread = at + 1, 0
         except StorageError as error:
             yield rank, str(error)
@@ -346,6 +375,7 @@ def ledger_problems(
 
     found = verify_ledger(path, progress)
     report.size, report.root = found.size, found.root
+    report.retired, report.retired_count = found.retired, found.retired_count
     for problem in found.problems:
         yield Problem(problem.rank, problem.where, problem.expected, problem.got, problem.text)
     report.problem_count += found.problem_count - len(found.problems)

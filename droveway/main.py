@@ -23,6 +23,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "demo": ("demo", "All four journeys on a small warehouse, in seconds: simulate, search, render, audit."),
     "simulate": ("simulate", "Run a fleet over a site, tick by tick, and keep every decision in a ledger."),
     "verify": ("verify", "Check a run's ledger and make all its decisions again; exit 1 unless they are the same."),
+    "repair": ("repair", "Put a damaged run right, and say exactly what is lost."),
+    "retire": ("retire", "Remove the payloads of events; every proof stays valid."),
     "replay": ("replay", "Summarise a run from its ledger alone; draw its paths and zones."),
     "explain": ("explain", "Say why an agent got its zone at a tick, and what would have to change."),
     "diff": ("diff", "Find the first event, agent and field in which two runs differ."),

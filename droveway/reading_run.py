@@ -35,6 +35,8 @@ def opened_run(out: Output, path: Path) -> Iterator["RunReader"]:
         for problem in reader.ledger.problems:
             out.note(f"{path}: {str(problem).removeprefix(f'{path}: ')}: droveway verify says more")
         yield reader
+        if reader.skipped:
+            out.note(f"{path}: {reader.skipped} decisions left out: what they depend on is retired")
 
 
 def ids_of(ledger: "Ledger") -> OutsideIds:

@@ -13,6 +13,7 @@ from droveway.output import Output
 from droveway.outside_ids import OutsideIds
 from droveway.problem_groups import group_text, grouped
 from droveway.progress import Progress
+from droveway.rank_ranges import shown
 
 SHOWN_MAX = 10
 
@@ -72,15 +73,15 @@ def checkpoint(text: str) -> tuple[int, bytes]:
 
 def tell(out: Output, run: Path, report: Any) -> None:
     """The findings in the order of the ledger, then the answer."""
-    shown = SHOWN_MAX if not out.as_json else None
-    groups = grouped(report.problems)[:shown]
+    kept = SHOWN_MAX if not out.as_json else None
+    groups = grouped(report.problems)[:kept]
     for group in groups:
         first = group[0]
         record = {"type": "problem", "rank": first.rank, "last_rank": group[-1].rank, "where": first.where}
         record |= {"expected": first.expected, "got": first.got, "text": group_text(group)}
         out.result(record, group_text(group))
     ids = stored_ids(run) if report.first_divergences else OutsideIds()
-    for divergence in report.first_divergences[:shown]:
+    for divergence in report.first_divergences[:kept]:
         outside = ids.divergence(divergence)
         record = {"type": "divergence", **outside._asdict()}
         if ids.agents or ids.zones:
@@ -88,7 +89,7 @@ def tell(out: Output, run: Path, report: Any) -> None:
         out.result(record, str(outside))
     hidden = report.problem_count + report.divergences
     if not out.as_json:
-        hidden -= sum(map(len, groups)) + len(report.first_divergences[:shown])
+        hidden -= sum(map(len, groups)) + len(report.first_divergences[:kept])
         if hidden:
             out.text(f"and {hidden} more")
     record = {
@@ -105,6 +106,10 @@ def tell(out: Output, run: Path, report: Any) -> None:
         "frames_diverged": report.frames_diverged,
         "problems": report.problem_count,
         "other_events": report.other_events,
+        "retired": report.retired_count,
+        "retired_ranks": report.retired,
+        "not_replayable": report.not_replayable_count,
+        "not_replayable_ranks": report.not_replayable,
     }
     out.result(record, answer(report))
 
@@ -133,11 +138,18 @@ def answer(report: Any) -> str:
     if report.other_events:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.other_events.items()))
         done += f"; of other kinds the bytes only: {kinds}"
+    lines = [f"root  {root}"]
+    if report.retired_count:
+        lines.insert(0, f"retired: ranks {shown(report.retired)}: payloads removed, leaves and proofs kept")
+    if report.not_replayable:
+        count = f"{report.not_replayable_count} decisions" if report.not_replayable_count != 1 else "1 decision"
+        text = f"not replayable at ranks {shown(report.not_replayable)}"
+        lines.insert(1, f"{text}: {count} there can't be made again" if report.not_replayable_count else text)
     if report.ok:
-        return f"verified: {done}\nroot  {root}"
+        return "\n".join([f"verified: {done}", *lines])
     wrong = []
     if report.divergences:
         wrong.append(f"{report.divergences} fields of {report.frames_diverged} decisions diverge")
     if report.problem_count:
         wrong.append("1 problem" if report.problem_count == 1 else f"{report.problem_count} problems")
-    return f"NOT VERIFIED: {', '.join(wrong)} in {done}\nroot  {root}"
+    return "\n".join([f"NOT VERIFIED: {', '.join(wrong)} in {done}", *lines])

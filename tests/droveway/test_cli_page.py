@@ -31,6 +31,7 @@ def test_the_page_has_the_keys_of_every_record(ask: Ask, yard: Path, yard_run: P
         "info of trips": ask("info", scen, "--json").record,
         "simulate": ask("simulate", yard, "-o", tmp_path / "run", "--ticks", 3, "--json").record,
         "verify": ask("verify", yard_run, "--json").record,
+        "repair": ask("repair", yard_run, "--json").record,
         "replay": ask("replay", yard_run, "--json").record,
         "diff, equal": ask("diff", yard_run, yard_run, "--json").record,
         "diff, different": ask("diff", yard_run, tmp_path / "run", "--json").record,
