@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, overload
@@ -57,26 +58,29 @@ class Ledger:
     """
 
     def __init__(
-        self, path: Path, mode: Mode, sync: Sync, store: Store, opened: opening.Opened, *, max_event_bytes: int
+        self,
+        path: Path,
+        sync: Sync,
+        store: Store,
+        opened: opening.Opened,
+        writer: Writer | None,
+        *,
+        max_event_bytes: int,
     ) -> None:
         self.path = path
-        self._head_path = layout.head_path(path.absolute())  # the current folder may change
         self.manifest_status = opened.status
         self.problems = opened.problems
         self.recovered = opened.recovered
+        self._head_path = layout.head_path(path.absolute())  # the current folder may change
         self._sync: Sync = sync
         self._max_event_bytes = max_event_bytes
         self._signs_for: str | None = None  # the origin whose kept checkpoints were all held against the tree
         self._closed: str | None = None
-        self._writer = self._committer = None
-        self._read_head, self._read_tree, self._read_store = opened.head, opened.tree, store
-        self._finalizer: weakref.finalize[..., Ledger]
-        if mode == "rw":
-            self._writer = Writer(path, store, opened, durable=sync == "fsync")
-            self._committer = Committer(self._writer.commit)
-            self._finalizer = weakref.finalize(self, self._committer.finish, self._writer.store.close)
-        else:
-            self._finalizer = weakref.finalize(self, store.close)
+        self._store = store
+        self._opened = opened
+        self._writer = writer
+        self._committer = None if writer is None else Committer(writer.commit)
+        self._finalizer = weakref.finalize(self, _release, self._committer, store)
         _open_ledgers.add(self)
 
     @property
@@ -85,16 +89,12 @@ class Ledger:
         return "r" if self._writer is None or self._writer.sync_error is not None else "rw"
 
     @property
-    def _store(self) -> Store:
-        return self._read_store if self._writer is None else self._writer.store
-
-    @property
     def _tree(self) -> TreeState:
-        return self._read_tree if self._writer is None else self._writer.tree
+        return self._opened.tree if self._writer is None else self._writer.tree
 
     @property
     def _head(self) -> Head:
-        return self._read_head if self._writer is None else self._writer.head
+        return self._opened.head if self._writer is None else self._writer.head
 
     @classmethod
     def open(
@@ -131,13 +131,20 @@ class Ledger:
             raise ValueError(f"Ledger.open: engine must be one of {', '.join(ENGINES)}, got {engine!r}")
         if not 0 < max_event_bytes <= EVENT_BYTES_MAX:
             raise ValueError(f"Ledger.open: max_event_bytes must be in [1, {EVENT_BYTES_MAX}], got {max_event_bytes!r}")
+
+        def open_run(run: Path, writable: bool, expect: Head | None) -> tuple[Store, opening.Opened]:
+            store, opened = opening.open_run(
+                run, writable=writable, expect=expect, engine=engine, durable=sync == "fsync"
+            )
+            return store if through is None else through(store), opened
+
         run = Path(path)
-        store, opened = opening.open_run(
-            run, writable=mode == "rw", expect=expect, engine=engine, durable=sync == "fsync"
-        )
-        if through is not None:
-            store = through(store)
-        return cls(run, mode, sync, store, opened, max_event_bytes=max_event_bytes)
+        whole = run.absolute()  # the current folder may change
+        store, opened = open_run(run, mode == "rw", expect)
+        if mode == "r":
+            return cls(run, sync, store, opened, None, max_event_bytes=max_event_bytes)
+        writer = Writer(run, store, opened, partial(open_run, whole), durable=sync == "fsync")
+        return cls(run, sync, writer.store, opened, writer, max_event_bytes=max_event_bytes)
 
     def append(self, event: Event, sync: Sync | None = None) -> Receipt:
         """Append one event. The same event again returns its first rank.
@@ -461,7 +468,7 @@ class Ledger:
         if self._writer is not None:
             self._writer.close()
         else:
-            self._read_store.close()
+            self._store.close()
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -484,6 +491,13 @@ class Ledger:
         except StorageFullError:
             if error is None:
                 raise
+
+
+def _release(committer: Committer | None, store: Store) -> None:
+    if committer is None:
+        store.close()
+    else:
+        committer.finish(store.close)
 
 
 def _check_sizes(events: Sequence[Event], most: int) -> None:

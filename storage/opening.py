@@ -27,6 +27,7 @@ from storage.tree import EMPTY_ROOT, Head
 HEALTHY = "HEALTHY"
 DEGRADED = "DEGRADED"  # `ids` disagrees with the log; reading by rank works
 RECOVERY_DEGRADED = "RECOVERY_DEGRADED"  # fewer events than HEAD names, or damaged files
+ROOM_BYTES = 1 << 20  # what is free again before a ledger that met a full disk goes on
 SEVERITY = (HEALTHY, DEGRADED, RECOVERY_DEGRADED)
 
 
@@ -242,6 +243,22 @@ def _refuse_other_than(seen: Head | None, store: Store | None, head: Head, run: 
     root = head.root if seen.size == head.size or store is None else state.root_at(store, seen.size)
     if root != seen.root:
         raise ForkError(f"{run}: the root of {seen.size} events is {root.hex()}, the head {who} has {seen.root.hex()}")
+
+
+def require_room(run: Path) -> None:
+    """Raises StorageFullError unless the disk has room for opening the store again: its logs as tables, and more."""
+    store = layout.store_path(run.absolute())
+    probe = store / "room.tmp"
+    try:
+        logs = sum(entry.stat().st_size for entry in os.scandir(store) if entry.name.endswith(".log"))
+        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, ROOM_BYTES + logs)
+        finally:
+            os.close(descriptor)
+            probe.unlink()
+    except OSError as error:
+        raise mapped_os_error(error, layout.store_path(run)) from error
 
 
 def _sync_directory(path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from storage import event_batch, layout, opening, state
 from storage import head as head_file
 from storage.batch import Batch, Cursor
 from storage.committer import Request
-from storage.errors import IntegrityError, LimitError, ReadOnlyError, StorageError, SyncError
+from storage.errors import IntegrityError, LimitError, ReadOnlyError, StorageError, StorageFullError, SyncError
+from storage.live_store import LiveStore
 from storage.receipt import Receipt
 from storage.state import TreeState
 from storage.store import Store
@@ -21,12 +22,19 @@ COMMITS_PER_HEAD = 64
 CURSORS_CACHED_MAX = 4096
 
 
-class Writer:
-    """What a ledger open for writing holds in memory. One thread at a time may call, with the `lock` held."""
+Reopen = Callable[[bool, Head], tuple[Store, opening.Opened]]
 
-    def __init__(self, path: Path, store: Store, opened: opening.Opened, *, durable: bool) -> None:
+
+class Writer:
+    """What a ledger open for writing holds in memory. One thread at a time may call, with the `lock` held.
+
+    reopen: called with whether to open for writing, and the head that must be in the ledger.
+    """
+
+    def __init__(self, path: Path, store: Store, opened: opening.Opened, reopen: Reopen, *, durable: bool) -> None:
         self.path = path
-        self.store = store
+        self.store = LiveStore(store)
+        self._reopen = reopen
         self.head = opened.head
         self.lock = threading.Lock()
         self._head_path = layout.head_path(path.absolute())  # the current folder may change
@@ -37,12 +45,12 @@ class Writer:
         self._unsynced = True  # what is in the store may not be on the disk
         self._cursors: dict[str, Cursor | None] = {}
         self._pending: TreeState | None = None  # handed to the store; it is not known whether it is there
-        self._failure: StorageError | None = None
 
     @property
     def sync_error(self) -> SyncError | None:
         """The failed sync since which nothing is appended."""
-        return self._failure if isinstance(self._failure, SyncError) else None
+        failure = self.store.failure
+        return failure if isinstance(failure, SyncError) else None
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Write the events of all requests as one batch; each request gets its receipts or its error.
@@ -88,11 +96,7 @@ class Writer:
         entries += tiles
         entries.append(("meta", layout.HEAD_KEY, layout.pack_head(head)))
         self._pending = tree
-        try:
-            self.store.write(entries, sync=durable)
-        except StorageError as error:
-            self._failure = error
-            raise
+        self.store.write(entries, sync=durable)
         if len(self._cursors) > CURSORS_CACHED_MAX:
             self._cursors.clear()
         self._cursors.update(batch.cursors)
@@ -108,31 +112,51 @@ class Writer:
         """Return after everything that was written is on the disk."""
         if not self._unsynced:
             return
-        try:
-            self.store.sync()
-        except StorageError as error:
-            self._failure = error
-            raise
+        self.store.sync()
         self._unsynced = False
 
     def recover(self) -> None:
-        """After a commit whose end is not known: find out what the store has. Raises where that is of no use."""
-        failure = self._failure
-        if failure is None or isinstance(failure, LimitError):
-            if self._pending is not None:
-                self._look()
-            self._failure = None
-        elif isinstance(failure, SyncError):
+        """After a commit whose end is not known: find out what the store has, and open it again after a full disk.
+
+        Raises StorageFullError while the disk is full, ReadOnlyError after a failed sync, else what failed.
+        """
+        failure = self.store.failure
+        if isinstance(failure, SyncError):
             raise ReadOnlyError(f"{self.path}: read-only since a sync failed, open the ledger again: {failure}")
-        else:
+        if isinstance(failure, StorageFullError):
+            self._open_again()
+        elif failure is not None and not isinstance(failure, LimitError):
             raise type(failure)(f"{self.path}: no append after a failed one, open the ledger again: {failure}")
+        elif self._pending is not None:
+            self._look()
+        self.store.failure = None
+
+    def _open_again(self) -> None:
+        """Close the engine, which goes on failing after a full disk, and open it anew, checked as any opening is."""
+        opening.require_room(self.path)
+        found: list[opening.Opened] = []
+
+        def again() -> Store:
+            store, opened = self._reopen(True, self.head)
+            found.append(opened)
+            return store
+
+        self.store.replace(again, lambda: self._reopen(False, self.head)[0])
+        (opened,) = found
+        if opened.head != self.head and (self._pending is None or opened.head != self._pending.head()):
+            raise IntegrityError(f"{self.path}: meta/head is not what was written: {opened.head}", file="meta/head")
+        self._written_head = opened.head_seen
+        self._take_over(opened.tree, opened.head)
+
+    def _take_over(self, tree: TreeState, head: Head) -> None:
+        self._cursors.clear()
+        self._adopt(tree, head, unsynced=True)
 
     def _look(self) -> None:
         assert self._pending is not None
         found, pending = state.read_head(self.store, str(self.path)), self._pending.head()
         if found == pending:
-            self._cursors.clear()
-            self._adopt(self._pending, pending, unsynced=True)
+            self._take_over(self._pending, pending)
         elif found != self.head:
             raise IntegrityError(f"{self.path}: meta/head is not what was written: {found}", file="meta/head")
         self._pending = None
@@ -172,9 +196,9 @@ class Writer:
         """Rewrite HEAD and close the store."""
         with self.lock:
             try:
-                if self._failure is None and self._pending is not None:
+                if self.store.failure is None and self._pending is not None:
                     self._look()
-                if self._failure is None and self._written_head != self.head:
+                if self.store.failure is None and self._written_head != self.head:
                     self.rewrite_head(durable=True)
             finally:
                 self.store.close()
