@@ -9,22 +9,28 @@ import pytest
 from storage import EquivocationError, Head, Ledger, StorageFullError, verify_ledger
 
 
-def fill_until_full(ledger, events):
-    """Append one by one until there is no room; the receipts and the event that was refused."""
-    receipts = []
-    event = None
-    with pytest.raises(StorageFullError, match="No space left on device"):
-        for event in events:
-            receipts.append(ledger.append(event))
-    return receipts, event
+@pytest.fixture
+def fill_until_full(make_event):
+    """fill_until_full(ledger): append one by one until there is no room; the receipts and the event refused."""
+
+    def filled(ledger):
+        events = [make_event(i, effect=os.urandom(50_000)) for i in range(100)]
+        receipts = []
+        with pytest.raises(StorageFullError, match="No space left on device"):
+            receipts.extend(map(ledger.append, events))
+        return receipts, events[len(receipts)]
+
+    return filled
 
 
 @pytest.mark.parametrize("sync", ["os", "fsync"])
-def test_a_full_disk_loses_nothing_confirmed_and_appending_resumes_when_there_is_room(small_disk, make_event, sync):
+def test_a_full_disk_loses_nothing_confirmed_and_appending_resumes_when_there_is_room(
+    small_disk, make_event, fill_until_full, sync
+):
     disk, remount = small_disk(3)
     run = disk / "run"
     with Ledger.open(run, sync=sync) as ledger:
-        receipts, refused = fill_until_full(ledger, (make_event(i, effect=os.urandom(50_000)) for i in range(200)))
+        receipts, refused = fill_until_full(ledger)
         assert 10 < len(receipts) < 100
         for _ in range(3):  # still full: the same error, and the ledger can be read
             with pytest.raises(StorageFullError) as caught:
@@ -50,11 +56,11 @@ def test_a_full_disk_loses_nothing_confirmed_and_appending_resumes_when_there_is
     assert (report.size, report.root) == (more[-1].size, more[-1].root)
 
 
-def test_a_ledger_closed_on_a_full_disk_is_whole(small_disk, make_event):
+def test_a_ledger_closed_on_a_full_disk_is_whole(small_disk, fill_until_full):
     disk, remount = small_disk(3)
     run = disk / "run"
     ledger = Ledger.open(run)
-    receipts, refused = fill_until_full(ledger, (make_event(i, effect=os.urandom(50_000)) for i in range(200)))
+    receipts, refused = fill_until_full(ledger)
     ledger.close()
     report = verify_ledger(run)
     assert report.ok, report.problems
