@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, overload
 
-from storage import event_batch, hashing, layout, opening, state
+from storage import event_batch, layout, opening, state
 from storage.committer import Committer, Request
 from storage.engines import ENGINES, Engine
 from storage.errors import (
@@ -290,52 +290,55 @@ class Ledger:
         stop = size if stop is None else stop
         if not 0 <= start <= stop <= size:
             raise ValueError(f"Ledger.scan: need 0 <= start <= stop <= {size}, got {start} and {stop}")
-        found = self._scan(start, stop)
-        return found if retired else ((rank, self._present(rank, event)) for rank, event in found)
+        return self._scan(start, stop, retired)
 
-    def _scan(self, start: int, stop: int) -> Iterator[tuple[int, Event | Retired]]:
+    def _scan(self, start: int, stop: int, retired: bool) -> Iterator[tuple[int, Event | Retired]]:
         self._check_open()
         rank = start
         while rank < stop:
-            for found, event in self._chunks(rank, stop):
-                self._check_open()
-                yield found, event
-                rank = found + 1
+            for chunk in self._chunks(rank, stop, retired):
+                for pair in chunk:
+                    if self._closed is not None:
+                        self._check_open()
+                    yield pair
+                rank += len(chunk)
             if rank < stop:
-                yield rank, self._read(rank)  # the engine gave out fewer than there are: this raises, or goes on
+                # The engine gave out fewer than there are: this raises, or goes on.
+                found = self._read(rank)
+                yield rank, found if retired else self._present(rank, found)
                 rank += 1
 
-    def _chunks(self, start: int, stop: int) -> Iterator[tuple[int, Event | Retired]]:
+    def _chunks(self, start: int, stop: int, retired: bool) -> Iterator[Sequence[tuple[int, Event | Retired]]]:
         """Events from `start`, ending early where the engine fails or leaves a rank out."""
-        values: list[bytes] = []
-        held, first = 0, start
-        try:
-            for key, value in self._store.scan("log", layout.log_key(start), layout.log_key(stop)):
-                if key != layout.log_key(first + len(values)) or len(value) > state.VALUE_BYTES_MAX:
-                    break
-                values.append(value)
-                held += len(value)
-                if held >= SCAN_CHUNK_BYTES or (first + len(values)) % layout.TILE_HASHES == 0:
-                    yield from self._checked_chunk(first, values)
-                    first, held, values = first + len(values), 0, []
-        except IntegrityError as error:
-            if error.ranks:
-                raise
-        yield from self._checked_chunk(first, values)
+        pairs, first, end = self._store.scan("log", layout.log_key(start), layout.log_key(stop)), start, None
+        while end is None:
+            to_tile_end = layout.TILE_HASHES - first % layout.TILE_HASHES
+            values, end = event_batch.take(pairs, first, to_tile_end, SCAN_CHUNK_BYTES, state.VALUE_BYTES_MAX)
+            if values:
+                yield from self._checked_chunk(first, values, retired)
+            first += len(values)
+        if isinstance(end, BaseException) and not isinstance(end, IntegrityError):
+            raise end
 
-    def _checked_chunk(self, first: int, values: list[bytes]) -> Iterator[tuple[int, Event | Retired]]:
-        if not values:
-            return
-        hashed = hashing.event_ids([value[32:] for value in values])
+    def _checked_chunk(
+        self, first: int, values: list[bytes], retired: bool
+    ) -> Iterator[Sequence[tuple[int, Event | Retired]]]:
         try:
             tile = self._store.get("tree", layout.tile_key(0, first // layout.TILE_HASHES)) or b""
         except IntegrityError as error:
             text = f"{self.path}: rank {first} can't be checked: {error}"
             raise IntegrityError(text, (first,), error.file) from error
-        at = first % layout.TILE_HASHES * HASH_BYTES
-        for i, (value, event_id) in enumerate(zip(values, hashed, strict=True)):
-            leaf = tile[at + HASH_BYTES * i : at + HASH_BYTES * (i + 1)]
-            yield first + i, self._checked(first + i, value, event_id, leaf or None)
+        leaves = tile[first % layout.TILE_HASHES * HASH_BYTES :]
+        while values:
+            good = event_batch.checked(first, values, leaves)
+            if good:
+                yield good
+            first, values, leaves = first + len(good), values[len(good) :], leaves[HASH_BYTES * len(good) :]
+            if values:
+                # The first that is not good: retired, or damaged, which raises.
+                found = self._checked(first, values[0], None, leaves[:HASH_BYTES] or None)
+                yield ((first, found if retired else self._present(first, found)),)
+                first, values, leaves = first + 1, values[1:], leaves[HASH_BYTES:]
 
     def retire(self, ranks: Iterable[int]) -> list[int]:
         """Remove the payloads of events from the ledger and from its files; the ranks that had one, ascending.

@@ -248,7 +248,7 @@ struct Checked : droveway::Hashed {
     const size_t n = std::min(values.size(), held_leaves.size() / hash_bytes);
     for (size_t i = 0; i < n; ++i) {
       PyObject* value = PyTuple_GET_ITEM(values.ptr(), Py_ssize_t(i));
-      if (PyBytes_GET_SIZE(value) <= Py_ssize_t(hash_bytes)) break;
+      if (PyBytes_GET_SIZE(value) <= Py_ssize_t(droveway::leaf_bytes)) break;  // the leaf of a retired event, or nothing
       add(droveway::bytes_at(value) + hash_bytes, size_t(PyBytes_GET_SIZE(value)) - hash_bytes);
     }
     make_room();
