@@ -19,7 +19,10 @@ StorageError
 ├── KeyFileError          a key file that others can read, that exists already, or holds no key: .hint
 ├── SyncError             the disk did not confirm what was written; never asked again until the next open
 ├── LimitError            the system gives no more open files or memory
-└── ClosedError           use after close, or in a process forked after open
+├── ClosedError           use after close, or in a process forked after open
+├── ObjectStoreError      a place of published objects can't be reached, or refuses
+├── PublishConflict       something else is published there, or was meanwhile
+└── MissingExtraError     a package of an extra is not installed: .hint says how to get it
 """
 
 from __future__ import annotations
@@ -143,3 +146,19 @@ class LimitError(StorageError):
 
 class ClosedError(StorageError):
     """The ledger was closed, or this process was forked after it was opened."""
+
+
+class ObjectStoreError(StorageError):
+    """A place of published objects can't be reached, or refuses. Nothing is said about what it holds."""
+
+
+class PublishConflict(StorageError):
+    """Another log is published there, or another publication came first. Nothing that was there is changed."""
+
+
+class MissingExtraError(StorageError):
+    """A package of an extra is not installed; `hint` is the command that installs it."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
