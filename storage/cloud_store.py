@@ -77,6 +77,12 @@ class CloudStore:
                 for meta in page:
                     yield meta["path"]
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Common prefixes, in order."""
+        with self._mapped(prefix):
+            found = obstore.list_with_delimiter(self._store, prefix.rstrip("/"))
+        yield from sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
+
     def delete(self, path: str) -> None:
         """One object."""
         with self._mapped(path):

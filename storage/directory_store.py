@@ -94,6 +94,16 @@ class DirectoryStore:
         except OSError as error:
             raise ObjectStoreError(f"{top}: can't be read: {error.strerror}") from error
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """The folders right below a folder, in order."""
+        try:
+            with os.scandir(self.folder / prefix) as entries:
+                yield from sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise ObjectStoreError(f"{self.folder / prefix}: can't be read: {error.strerror}") from error
+
     def delete(self, path: str) -> None:
         """Remove a file, and the folder of partial tiles that it leaves empty."""
         file = self.folder / path

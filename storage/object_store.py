@@ -36,7 +36,10 @@ class ObjectStore(Protocol):
         """Write an object in the place of the version `etag`, or of none. Raises PublishConflict for another."""
 
     def list(self, prefix: str) -> Iterator[str]:
-        """The paths below a folder."""
+        """The paths of all objects below a folder."""
+
+    def folders(self, prefix: str) -> Iterator[str]:
+        """The names of the folders right below a folder."""
 
     def delete(self, path: str) -> None:
         """Remove an object; one that is not there is fine."""

@@ -55,28 +55,28 @@ def bytes_max(lengths: Sequence[int]) -> int:
     return 4 + 4 * len(lengths) + sum(length for length in lengths if not is_blob(length))
 
 
-def unpack(data: bytes, lengths: Sequence[int], path: str, *, more: bool = False) -> list[Payload]:
+def unpack(data: bytes, lengths: Sequence[int | None], path: str, *, more: bool = False) -> list[Payload]:
     """The payloads of a tile whose leaves name these lengths, DAMAGED for one whose number is neither.
 
     A number that is wrong says nothing of the events after it: it is taken for the length in the leaf where the size
-    of the whole then fits, else for nothing.  more: the bundle may hold events beyond those of `lengths`.
+    of the whole then fits, else for nothing. Where a leaf is not known (None), the number is believed.
+    more: the bundle holds a full tile, of which `lengths` are the first.
 
     Raises IntegrityError for another magic, and for a size that no reading of the numbers explains.
     """
     count = len(lengths)
     if data[:4] != MAGIC:
         raise IntegrityError(f"{path}: offset 0: magic must be {MAGIC!r}, got {data[:4]!r}", file=path)
-    table = TILE_HASHES if more else count
-    start = 4 + 4 * table
+    start = 4 + 4 * (TILE_HASHES if more else count)
     if len(data) < start:
         raise IntegrityError(f"{path}: expected at least {start} bytes, got {len(data)}", file=path)
     numbers = struct.unpack_from(f">{count}I", data, 4)
     kinds = [_kind(found, length) for found, length in zip(numbers, lengths, strict=True)]
-    sizes = [length if kind is None else 0 for kind, length in zip(kinds, lengths, strict=True)]
-    wrong = [i for i, kind in enumerate(kinds) if kind is Elsewhere.DAMAGED and not is_blob(lengths[i])]
+    sizes = [found if kind is None else 0 for kind, found in zip(kinds, numbers, strict=True)]
+    wrong = [i for i, kind in enumerate(kinds) if kind is Elsewhere.DAMAGED]
     rest = len(data) - start - sum(sizes)
-    if len(wrong) == 1 and rest == lengths[wrong[0]]:
-        sizes[wrong[0]], rest = rest, 0
+    if len(wrong) == 1 and rest > 0 and (rest == lengths[wrong[0]] or more):
+        sizes[wrong[0]], rest = lengths[wrong[0]] or 0, 0
     if rest and not (more and rest > 0):
         raise IntegrityError(f"{path}: expected {len(data) - rest} bytes, got {len(data)}", file=path)
     out: list[Payload] = []
@@ -86,10 +86,12 @@ def unpack(data: bytes, lengths: Sequence[int], path: str, *, more: bool = False
     return out
 
 
-def _kind(found: int, length: int) -> Elsewhere | None:
+def _kind(found: int, length: int | None) -> Elsewhere | None:
     """None where the bytes are in the bundle."""
     if found == _RETIRED:
         return Elsewhere.RETIRED
+    if length is None:
+        return None if 0 < found <= INLINE_BYTES_MAX else Elsewhere.DAMAGED
     if is_blob(length):
         return Elsewhere.BLOB if found == _BLOB else Elsewhere.DAMAGED
     return None if found == length else Elsewhere.DAMAGED

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from storage import hashing
 from storage.errors import IntegrityError
 from storage.layout import TILE_HASHES
-from storage.tree import LEAF_BYTES, LEAF_VERSION, leaf
+from storage.tree import LEAF_BYTES, LEAF_VERSION
 
 LEVEL_MAX = 63
 INDEX_MAX = (1 << 64) // TILE_HASHES - 1
@@ -140,7 +140,7 @@ def unpack_entries(data: bytes, width: int, path: str) -> list[bytes | None]:
 def leaf_parts(record: bytes) -> tuple[bytes, int]:
     """Id and event length of a leaf.
 
-    >>> leaf_parts(leaf(bytes(32), 300))[1]
+    >>> leaf_parts(bytes(33) + (300).to_bytes(8, "big"))[1]
     300
     """
     return record[1:33], int.from_bytes(record[33:], "big")

@@ -1,0 +1,313 @@
+"""Reading a published ledger: nothing it returns is believed, all is checked against the root of the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Literal, overload
+
+from storage import checkpoint as checkpoints
+from storage import hashing, payload_bundle, tiles, tree
+from storage.errors import (
+    ClosedError,
+    ForkError,
+    IntegrityError,
+    NoteError,
+    NotALedgerError,
+    RetiredError,
+    RollbackError,
+    StorageError,
+)
+from storage.event import EVENT_BYTES_MAX, Event
+from storage.layout import TILE_HASHES
+from storage.note import NOTE_BYTES_MAX
+from storage.object_store import ObjectStore, folder_of, open_store
+from storage.payload_bundle import Elsewhere, Payload
+from storage.published_tree import PublishedTree
+from storage.retire import Retired
+from storage.tree import HASH_BYTES, Head
+
+if TYPE_CHECKING:
+    from storage.keys import VerifierKey
+
+CHECKPOINT: Final = "checkpoint"
+
+
+def is_published(path: str) -> bool:
+    """Whether a path, or a file URL, is that of a folder in which a ledger is published, and no run.
+
+    >>> is_published("s3://bucket/run"), is_published("/no/such/folder")
+    (False, False)
+    """
+    with suppress(OSError, StorageError):
+        folder = folder_of(path)
+        return folder is not None and (folder / CHECKPOINT).is_file() and not (folder / "HEAD").exists() \
+            and not (folder / "ledger").is_dir()  # fmt: skip
+    return False
+
+
+def open_published(url: str, key: VerifierKey | str | None = None, expect: Head | None = None) -> PublishedLedger:
+    """Open the ledger that is published at a URL (or path) to read it.
+
+    key: the log's verifier key; without it nobody is known to have signed the checkpoint.  expect: a head that the
+    ledger must contain.
+
+    Raises ObjectStoreError where the place can't be reached, NotALedgerError where nothing is published there,
+    NoteError and SignatureError for a checkpoint that is none or not signed by the key, IntegrityError where the tiles
+    don't lead to its root, RollbackError and ForkError for another history than `expect`.
+    """
+    from storage.keys import VerifierKey
+
+    if isinstance(key, str):
+        key = VerifierKey.parse(key)
+    store = open_store(url, writable=False)
+    try:
+        ledger = PublishedLedger(store, read_checkpoint(store), key)
+        if expect is not None:
+            ledger.require(expect)
+    except BaseException:
+        store.close()
+        raise
+    return ledger
+
+
+def read_checkpoint(store: ObjectStore) -> bytes:
+    """The checkpoint of a place. Raises NotALedgerError where there is none."""
+    try:
+        found = store.get(CHECKPOINT, NOTE_BYTES_MAX)
+    except IntegrityError as error:
+        raise NoteError(f"{store.url}: {error}") from error
+    if found is None:
+        raise NotALedgerError(f"{store.url}: no ledger is published there (expected {CHECKPOINT})")
+    return found.data
+
+
+class PublishedLedger:
+    """A ledger read from where it is published; use `open_published`. Reads as `Ledger` does, in bounded memory.
+
+    url: where.  origin: the log's name.  note: the bytes of its checkpoint.  problems: damage that was met and did not
+    hinder reading.
+    """
+
+    mode: Literal["r"] = "r"
+
+    def __init__(self, store: ObjectStore, note: bytes, key: VerifierKey | None = None) -> None:
+        self.url = store.url
+        self.path = store.url
+        self.note = note
+        try:
+            checkpoint = checkpoints.decode(note)[0] if key is None else checkpoints.opened(note, key)[0]
+        except StorageError as error:
+            raise type(error)(f"{self.url}: checkpoint: {error}") from error
+        self.origin = checkpoint.origin
+        self._store = store
+        self._head = checkpoint.head()
+        self._closed = False
+        self.tree = PublishedTree(store, self._head)
+        self._held: tuple[int, list[bytes | None], list[Payload]] | None = None
+
+    @property
+    def problems(self) -> list[IntegrityError]:
+        """Damage that was met and did not hinder reading: tiles that were made again from what lies below."""
+        return self.tree.problems
+
+    def head(self) -> Head:
+        """Size and root that the checkpoint names."""
+        self._check_open()
+        return self._head
+
+    def require(self, expect: Head) -> None:
+        """Raises RollbackError or ForkError unless this ledger contains the head `expect`."""
+        self._check_open()
+        if expect.size > self._head.size:
+            raise RollbackError(
+                f"{self.url}: the ledger has {self._head.size} events, the head expected has {expect.size}: "
+                f"ranks {self._head.size}..{expect.size - 1} are missing",
+                expect.size,
+                self._head.size,
+            )
+        root = self.root_at(expect.size)
+        if root != expect.root:
+            raise ForkError(
+                f"{self.url}: the root of {expect.size} events is {root.hex()}, the head expected has "
+                f"{expect.root.hex()}"
+            )
+
+    def root_at(self, size: int) -> bytes:
+        """The root of the first `size` events."""
+        return tree.frontier_root(tree.frontier_at(size, self.tree.hash_at))
+
+    def at(self, rank: int) -> Event:
+        """The event at a rank. Raises IndexError, IntegrityError and RetiredError as `Ledger.at`."""
+        found = self._at(rank)
+        if isinstance(found, Retired):
+            raise _retired(self.url, rank, found)
+        return found
+
+    def _at(self, rank: int) -> Event | Retired:
+        self._check_open()
+        if not 0 <= rank < self._head.size:
+            raise IndexError(f"PublishedLedger.at: rank must be in [0, {self._head.size}), got {rank}")
+        leaves, payloads = self._tile(rank // TILE_HASHES)
+        i = rank % TILE_HASHES
+        payload = payloads[i]
+        event_id = hashing.event_id(payload) if isinstance(payload, bytes) else None
+        return self._checked(rank, leaves[i], payload, event_id)
+
+    def get(self, event_id: bytes) -> Event:
+        """The event with an id, found by a search through all leaves. Raises KeyError for an unknown one, else as `at`."""
+        return self.at(self.rank_of(event_id))
+
+    def rank_of(self, event_id: bytes) -> int:
+        """The rank of the event with an id, found by a search through all leaves. Raises KeyError for an unknown one."""
+        self._check_open()
+        if type(event_id) is not bytes or len(event_id) != 32:
+            raise ValueError(f"PublishedLedger.get: an id is 32 bytes, got {event_id!r}")
+        for index in range(-(-self._head.size // TILE_HASHES)):
+            for i, record in enumerate(self.tree.leaves(index)):
+                if record is not None and record[1:33] == event_id:
+                    return index * TILE_HASHES + i
+        raise KeyError(f"no event has the id {event_id.hex()}")
+
+    @overload
+    def scan(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Event]]: ...
+
+    @overload
+    def scan(
+        self, start: int = 0, stop: int | None = None, *, retired: bool
+    ) -> Iterator[tuple[int, Event | Retired]]: ...
+
+    def scan(
+        self, start: int = 0, stop: int | None = None, *, retired: bool = False
+    ) -> Iterator[tuple[int, Event]] | Iterator[tuple[int, Event | Retired]]:
+        """Ranks and events in order, as `Ledger.scan`; the events of one tile, at most 16 MiB, are held at a time."""
+        self._check_open()
+        size = self._head.size
+        stop = size if stop is None else stop
+        if not 0 <= start <= stop <= size:
+            raise ValueError(f"PublishedLedger.scan: need 0 <= start <= stop <= {size}, got {start} and {stop}")
+        return self._scan(start, stop, retired)
+
+    def _scan(self, start: int, stop: int, retired: bool) -> Iterator[tuple[int, Event]]:
+        rank = start
+        while rank < stop:
+            self._check_open()
+            first = rank - rank % TILE_HASHES
+            leaves, payloads = self._tile(first // TILE_HASHES)
+            inline = [i for i in range(rank - first, len(payloads)) if isinstance(payloads[i], bytes)]
+            ids = dict(zip(inline, hashing.event_ids([payloads[i] for i in inline]), strict=True))  # type: ignore[misc]
+            for i in range(rank - first, min(len(payloads), stop - first)):
+                found = self._checked(first + i, leaves[i], payloads[i], ids.get(i))
+                if isinstance(found, Retired) and not retired:
+                    raise _retired(self.url, first + i, found)
+                yield first + i, found  # type: ignore[misc]
+            rank = first + TILE_HASHES
+
+    def _tile(self, index: int) -> tuple[list[bytes | None], list[Payload]]:
+        """Leaves and payloads of a tile; the last one is kept."""
+        if self._held is not None and self._held[0] == index:
+            return self._held[1:]
+        self._held = None  # two are never in memory
+        leaves = self.tree.leaves(index)
+        payloads = self.payloads(index, leaves)
+        self._held = (index, leaves, payloads)
+        return leaves, payloads
+
+    def payloads(self, index: int, leaves: list[bytes | None]) -> list[Payload]:
+        """The bundle of a tile, its events unchecked. Raises IntegrityError with the ranks where it can't be read."""
+        width = len(leaves)
+        lengths = [None if record is None else tiles.leaf_parts(record)[1] for record in leaves]
+        known = [length for length in lengths if length is not None]
+        path = tiles.payload_path(index, width)
+        bytes_max = payload_bundle.BUNDLE_BYTES_MAX if len(known) < width else payload_bundle.bytes_max(known)
+        try:
+            found, more = self._store.get(path, bytes_max), False
+            if found is None and width < TILE_HASHES:
+                found, more = self._store.get(tiles.payload_path(index), payload_bundle.BUNDLE_BYTES_MAX), True
+            if found is None:
+                raise IntegrityError(f"{path}: expected the events of a tile, got no object", file=path)
+            return payload_bundle.unpack(found.data, lengths, path, more=more)
+        except IntegrityError as error:
+            first = index * TILE_HASHES
+            raise IntegrityError(f"{self.url}: {error}", range(first, first + width), path) from error
+
+    def _checked(self, rank: int, record: bytes | None, payload: Payload, event_id: bytes | None) -> Event | Retired:
+        """The event of a payload whose id and leaf are those of the tree. Raises IntegrityError with the rank."""
+        data, where = payload, tiles.payload_path(rank // TILE_HASHES, self.tree.width(0, rank // TILE_HASHES))
+        if payload is Elsewhere.RETIRED:
+            if record is None:
+                path = tiles.entries_path(rank // TILE_HASHES, self.tree.width(0, rank // TILE_HASHES))
+                raise self._damaged(rank, path, "a retired event without its leaf")
+            return Retired(*tiles.leaf_parts(record))
+        if payload is Elsewhere.BLOB and record is not None:
+            data, where = self._blob(rank, record), tiles.blob_path(record[1:33])
+            event_id = hashing.event_id(data)
+        if not isinstance(data, bytes) or event_id is None:
+            raise self._damaged(rank, where, "a number that is not the length in the leaf")
+        at = rank % TILE_HASHES * HASH_BYTES
+        computed = tree.leaf_hash(tree.leaf(event_id, len(data)))
+        if computed != self.tree.tile(rank // TILE_HASHES)[at : at + HASH_BYTES]:
+            raise self._damaged(rank, where, f"an event with the id {event_id.hex()}, which is not in the tree")
+        try:
+            return Event.decode(data)
+        except StorageError as error:
+            raise self._damaged(rank, where, str(error)) from error
+
+    def _blob(self, rank: int, record: bytes) -> bytes:
+        event_id, length = tiles.leaf_parts(record)
+        path = tiles.blob_path(event_id)
+        if length > EVENT_BYTES_MAX:
+            raise self._damaged(rank, path, f"a leaf that names {length} bytes, above {EVENT_BYTES_MAX}")
+        try:
+            found = self._store.get(path, length)
+        except IntegrityError as error:
+            raise self._damaged(rank, path, str(error)) from error
+        if found is None:
+            raise self._damaged(rank, path, "no object")
+        return found.data
+
+    def _damaged(self, rank: int, where: str, text: str) -> IntegrityError:
+        return IntegrityError(f"{self.url}: rank {rank} ({where}): {text}", (rank,), where)
+
+    def prove(self, rank: int, size: int | None = None) -> list[bytes]:
+        """The inclusion proof of a rank in the tree of `size` events (default: all), hashes leaf to root."""
+        self._check_open()
+        return tree.inclusion_proof(rank, self._size(size), self.tree.hash_at)
+
+    def consistency(self, m: int, n: int | None = None) -> list[bytes]:
+        """The proof that the first m events are a prefix of the first n (default: all)."""
+        self._check_open()
+        return tree.consistency_proof(m, self._size(n), self.tree.hash_at)
+
+    def _size(self, size: int | None) -> int:
+        if size is None:
+            return self._head.size
+        if size > self._head.size:
+            raise ValueError(f"PublishedLedger: size must be at most {self._head.size}, got {size}")
+        return size
+
+    def close(self) -> None:
+        """Release the place. A second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._held = None
+            self._store.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"{self.url}: the ledger is closed")
+
+    def __enter__(self) -> PublishedLedger:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _retired(url: str, rank: int, found: Retired) -> RetiredError:
+    text = f"{url}: rank {rank} is retired: the {found.length} bytes of event {found.id.hex()} were removed"
+    return RetiredError(text, (rank,))
