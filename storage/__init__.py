@@ -24,8 +24,11 @@ if TYPE_CHECKING:
         KeyFileError,
         LimitError,
         LockedError,
+        MissingExtraError,
         NotALedgerError,
         NoteError,
+        ObjectStoreError,
+        PublishConflict,
         ReadOnlyError,
         RetiredError,
         RollbackError,
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
     from storage.ledger import Ledger
     from storage.ledger_check import LedgerReport, Problem, verify_ledger
     from storage.merging import MergedEvent, merge
+    from storage.publish import PublishReport
+    from storage.published import PublishedLedger, open_published
+    from storage.published_check import verify_published
     from storage.reader import Reader
     from storage.receipt import Receipt
     from storage.repair import RepairReport, repair_ledger
@@ -71,9 +77,14 @@ _HOMES = {
     "LimitError": "errors",
     "LockedError": "errors",
     "MergedEvent": "merging",
+    "MissingExtraError": "errors",
     "NotALedgerError": "errors",
     "NoteError": "errors",
+    "ObjectStoreError": "errors",
     "Problem": "ledger_check",
+    "PublishConflict": "errors",
+    "PublishReport": "publish",
+    "PublishedLedger": "published",
     "ReadOnlyError": "errors",
     "Reader": "reader",
     "Receipt": "receipt",
@@ -93,9 +104,11 @@ _HOMES = {
     "cosign": "witnessing",
     "follow": "following",
     "merge": "merging",
+    "open_published": "published",
     "read_key": "keys",
     "repair_ledger": "repair",
     "verify_ledger": "ledger_check",
+    "verify_published": "published_check",
     "write_key": "keys",
 }
 
@@ -118,9 +131,14 @@ __all__ = [
     "LimitError",
     "LockedError",
     "MergedEvent",
+    "MissingExtraError",
     "NotALedgerError",
     "NoteError",
+    "ObjectStoreError",
     "Problem",
+    "PublishConflict",
+    "PublishReport",
+    "PublishedLedger",
     "ReadOnlyError",
     "Reader",
     "Receipt",
@@ -141,9 +159,11 @@ __all__ = [
     "cosign",
     "follow",
     "merge",
+    "open_published",
     "read_key",
     "repair_ledger",
     "verify_ledger",
+    "verify_published",
     "write_key",
 ]
 

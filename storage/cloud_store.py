@@ -8,7 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError, UnauthenticatedError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
 from obstore.store import from_url
 
 from storage.errors import IntegrityError, ObjectStoreError, PublishConflict, ReadOnlyError
@@ -66,9 +72,7 @@ class CloudStore:
             try:
                 obstore.put(self._store, path, data, mode=mode, attributes=self._attributes(path))
             except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
-                raise PublishConflict(
-                    f"{self.url}: {path}: another publication has replaced it meanwhile"
-                ) from error
+                raise PublishConflict(f"{self.url}: {path}: another publication has replaced it meanwhile") from error
 
     def list(self, prefix: str) -> Iterator[str]:
         """A thousand paths a request."""

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,15 +16,16 @@ from storage.errors import IntegrityError, ObjectStoreError, PublishConflict, Re
 from storage.object_store import Found
 from storage.opening import mapped_os_error
 
-LOCK = ".publishing"
+WORKPLACE = ".publishing"  # holds the lock, and files on their way to their place
+LEFT_SECONDS = 3600  # a file that is older was left by a publisher that was killed
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class DirectoryStore:
     """Objects as files below a folder, which is made by the first write.
 
-    A new file is written beside its place, synced, and linked there: that fails where a file is. Replacing compares
-    and renames under a lock on a file of its own.
+    A new file is written in a folder beside, synced, and linked into its place: that fails where a file is. Replacing
+    compares and renames under a lock on a file of its own.
     """
 
     def __init__(self, folder: Path, url: str, *, writable: bool) -> None:
@@ -31,6 +33,7 @@ class DirectoryStore:
         self.url = url
         self.writable = writable
         self._made: set[Path] = set()
+        self._swept = False
 
     def get(self, path: str, bytes_max: int) -> Found | None:
         """The file's bytes; its version is their SHA-256."""
@@ -50,19 +53,18 @@ class DirectoryStore:
     def put_new(self, path: str, data: bytes) -> bool:
         """Write a file where there is none."""
         file = self.folder / path
-        with self._mapped(file):
-            with self._beside(file, data) as temporary:
-                try:
-                    os.link(temporary, file)
-                except FileExistsError:
-                    return False
-                except OSError as error:
-                    if error.errno not in _NO_LINKS:
-                        raise
-                    with self._locked():
-                        if file.exists():
-                            return False
-                        temporary.replace(file)
+        with self._mapped(file), self._beside(file, data) as temporary:
+            try:
+                os.link(temporary, file)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                with self._locked():
+                    if file.exists():
+                        return False
+                    temporary.replace(file)
         self._made.add(file.parent)
         return True
 
@@ -87,8 +89,7 @@ class DirectoryStore:
             for folder, folders, files in os.walk(top, onerror=_raise):
                 folders.sort()
                 for name in sorted(files):
-                    if not name.startswith("."):
-                        yield (Path(folder) / name).relative_to(self.folder).as_posix()
+                    yield (Path(folder) / name).relative_to(self.folder).as_posix()
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
@@ -133,7 +134,7 @@ class DirectoryStore:
         if not self.writable:
             raise ReadOnlyError(f"{self.folder}: opened to read")
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.parent / f".{os.getpid()}-{os.urandom(8).hex()}"
+        temporary = self._workplace() / f"{os.getpid()}-{os.urandom(8).hex()}"
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
             with os.fdopen(descriptor, "wb") as stream:
@@ -149,13 +150,24 @@ class DirectoryStore:
     def _locked(self) -> Iterator[None]:
         if not self.writable:
             raise ReadOnlyError(f"{self.folder}: opened to read")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(self._workplace() / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
             os.close(descriptor)
+
+    def _workplace(self) -> Path:
+        """The folder for what is on its way; the first time, what was left there long ago goes."""
+        place = self.folder / WORKPLACE
+        place.mkdir(parents=True, exist_ok=True)
+        if not self._swept:
+            self._swept = True
+            for file in place.iterdir():
+                with suppress(OSError):
+                    if file.name != "lock" and file.stat().st_mtime < time.time() - LEFT_SECONDS:
+                        file.unlink()
+        return place
 
     @contextmanager
     def _mapped(self, file: Path) -> Iterator[None]:

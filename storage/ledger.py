@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from storage.keys import Signer
     from storage.merging import MergedEvent
     from storage.note import Signature
+    from storage.publish import PublishReport
     from storage.reader import Reader
 
 Mode = Literal["rw", "r"]
@@ -413,6 +414,30 @@ class Ledger:
 
         with self._alone("a checkpoint"):
             return checkpoint_store.add_signatures(self._store, size, tuple(signatures), self._head_path.parent)
+
+    def publish(
+        self,
+        url: str,
+        signer: Signer | None = None,
+        *,
+        every: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> PublishReport:
+        """Publish to a folder (a path, file:///…) or an object store (s3://bucket/prefix, …): immutable tiles, leaves
+        and payloads, then the signed checkpoint. Only what is new is written; a publication that was cut short is
+        finished by the next one. The layout: docs/formats/published.md.
+
+        signer: signs the present head, which needs mode "rw"; without it the largest kept checkpoint is published, and
+        what it covers.  every: look at every object again, and write those that are missing.
+
+        Raises SignatureError where there is neither, PublishConflict where another log is published there or another
+        publication came first, RollbackError and ForkError where more or other events of this log are; ObjectStoreError
+        where the place can't be reached, MissingExtraError without obstore; IntegrityError for damaged events.
+        """
+        from storage import publish
+
+        self._check_open()
+        return publish.publish(self, url, signer, every=every, progress=progress)
 
     @contextmanager
     def _alone(self, what: str) -> Iterator[Writer]:

@@ -19,11 +19,11 @@ from storage.errors import (
 )
 from storage.layout import TILE_HASHES
 from storage.note import NOTE_BYTES_MAX, Note
-from storage.object_store import ObjectStore, open_store
+from storage.object_store import Found, ObjectStore, open_store
 from storage.opening import RECOVERY_DEGRADED
 from storage.payload_bundle import Elsewhere, Payload
 from storage.retire import is_retired, ranges
-from storage.tree import HASH_BYTES, Head, leaf
+from storage.tree import HASH_BYTES, leaf
 from storage.uploads import Uploads
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ def publish_to(
         note = before[1].with_signatures(tuple(one for one in note.signatures if one not in before[1].signatures))
     data = note.encode()
     if found is None or data != found.data:
-        store.replace(CHECKPOINT, data, None if found is None else found.etag)
-        store.flush()
+        publication.replace(CHECKPOINT, data, found)
     publication.collect()
     publication.retire()
     return publication.report
@@ -191,7 +190,8 @@ class _Publication:
         first = index * TILE_HASHES
         stop = min(self.size, first + TILE_HASHES)
         hashes = self._hashes(0, index, stop - first)
-        leaves, bundle = [], []
+        leaves: list[bytes] = []
+        bundle: list[Payload] = []
         for rank, value in self._values(first, stop):
             if is_retired(value):
                 leaves.append(value)
@@ -287,8 +287,12 @@ class _Publication:
         ]
         data = payload_bundle.pack(merged)
         if there is None or there.data != data:
-            self.store.replace(path, data, None if there is None else there.etag)
-            self._wrote(data)
+            self.replace(path, data, there)
+
+    def replace(self, path: str, data: bytes, there: Found | None) -> None:
+        """Write an object in the place of the version that was read."""
+        self.store.replace(path, data, None if there is None else there.etag)
+        self._wrote(data)
 
     def _wrote(self, data: bytes) -> None:
         with self._lock:
@@ -328,8 +332,7 @@ class _Publication:
                 done_with = index
         if new:
             data = retired_list.pack(retired_list.union(done, new))
-            self.store.replace(retired_list.PATH, data, None if found is None else found.etag)
-            self.store.flush()
+            self.replace(retired_list.PATH, data, found)
         self.report.ranks_retired = new
 
     def _retired(self) -> list[retired_list.Range]:

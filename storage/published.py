@@ -13,8 +13,8 @@ from storage.errors import (
     ClosedError,
     ForkError,
     IntegrityError,
-    NoteError,
     NotALedgerError,
+    NoteError,
     RetiredError,
     RollbackError,
     StorageError,
@@ -156,11 +156,11 @@ class PublishedLedger:
         return self._checked(rank, leaves[i], payload, event_id)
 
     def get(self, event_id: bytes) -> Event:
-        """The event with an id, found by a search through all leaves. Raises KeyError for an unknown one, else as `at`."""
+        """The event with an id, looked for in all leaves. Raises KeyError for an unknown one, else as `at`."""
         return self.at(self.rank_of(event_id))
 
     def rank_of(self, event_id: bytes) -> int:
-        """The rank of the event with an id, found by a search through all leaves. Raises KeyError for an unknown one."""
+        """The rank of the event with an id, looked for in all leaves. Raises KeyError for an unknown one."""
         self._check_open()
         if type(event_id) is not bytes or len(event_id) != 32:
             raise ValueError(f"PublishedLedger.get: an id is 32 bytes, got {event_id!r}")
@@ -175,7 +175,7 @@ class PublishedLedger:
 
     @overload
     def scan(
-        self, start: int = 0, stop: int | None = None, *, retired: bool
+        self, start: int = 0, stop: int | None = None, *, retired: Literal[True]
     ) -> Iterator[tuple[int, Event | Retired]]: ...
 
     def scan(
@@ -271,21 +271,28 @@ class PublishedLedger:
         return IntegrityError(f"{self.url}: rank {rank} ({where}): {text}", (rank,), where)
 
     def prove(self, rank: int, size: int | None = None) -> list[bytes]:
-        """The inclusion proof of a rank in the tree of `size` events (default: all), hashes leaf to root."""
+        """The inclusion proof of a rank in the tree of `size` events (default: all), hashes leaf to root.
+
+        Raises ValueError unless 0 <= rank < size <= the ledger's size, IntegrityError for damaged tiles.
+        """
         self._check_open()
-        return tree.inclusion_proof(rank, self._size(size), self.tree.hash_at)
+        size = self._head.size if size is None else size
+        if not 0 <= rank < size <= self._head.size:
+            raise ValueError(
+                f"PublishedLedger.prove: need 0 <= rank < size <= {self._head.size}, got {rank} and {size}"
+            )
+        return tree.inclusion_proof(rank, size, self.tree.hash_at)
 
     def consistency(self, m: int, n: int | None = None) -> list[bytes]:
-        """The proof that the first m events are a prefix of the first n (default: all)."""
-        self._check_open()
-        return tree.consistency_proof(m, self._size(n), self.tree.hash_at)
+        """The proof that the first m events are a prefix of the first n (default: all); empty for m = 0 and m = n.
 
-    def _size(self, size: int | None) -> int:
-        if size is None:
-            return self._head.size
-        if size > self._head.size:
-            raise ValueError(f"PublishedLedger: size must be at most {self._head.size}, got {size}")
-        return size
+        Raises ValueError unless 0 <= m <= n <= the ledger's size, IntegrityError for damaged tiles.
+        """
+        self._check_open()
+        n = self._head.size if n is None else n
+        if not 0 <= m <= n <= self._head.size:
+            raise ValueError(f"PublishedLedger.consistency: need 0 <= m <= n <= {self._head.size}, got {m} and {n}")
+        return tree.consistency_proof(m, n, self.tree.hash_at) if m else []
 
     def close(self) -> None:
         """Release the place. A second call does nothing."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from storage import retired_list, tiles
 from storage import checkpoint as checkpoints
+from storage import retired_list, tiles
 from storage.errors import ForkError, IntegrityError, NoteError, RollbackError, SignatureError
+from storage.layout import TILE_HASHES
 from storage.ledger_check import LedgerReport
 from storage.object_store import ObjectStore, open_store
 from storage.published import CHECKPOINT, PublishedLedger, read_checkpoint
@@ -79,10 +80,10 @@ class _Check:
         except IntegrityError as error:
             self._tell(CHECKPOINT, "tiles that lead to its root", error)
             return self.report
-        for index in range(-(-head.size // tiles.TILE_HASHES)):
+        for index in range(-(-head.size // TILE_HASHES)):
             self._check_tile(ledger, index)
             if self.progress is not None:
-                self.progress(min(head.size, (index + 1) * tiles.TILE_HASHES), head.size)
+                self.progress(min(head.size, (index + 1) * TILE_HASHES), head.size)
         for problem in ledger.problems:
             self._tell(problem.file or "tile", "the hashes that lead to the root", problem)
         self._check_retired_list()
@@ -95,7 +96,7 @@ class _Check:
         self.report.add(rank, where, expected, got, f"{self.store.url}: {text}")
 
     def _check_tile(self, ledger: PublishedLedger, index: int) -> None:
-        first = index * tiles.TILE_HASHES
+        first = index * TILE_HASHES
         width = ledger.tree.width(0, index)
         try:
             leaves = ledger.tree.leaves(index)

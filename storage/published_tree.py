@@ -7,7 +7,7 @@ from itertools import product
 
 from storage import tiles, tree
 from storage.errors import IntegrityError
-from storage.layout import TILE_BYTES, TILE_HASHES
+from storage.layout import TILE_HASHES
 from storage.object_store import ObjectStore
 from storage.tree import HASH_BYTES, Head
 
@@ -104,9 +104,12 @@ class PublishedTree:
             return tiles.leaf_hashes(records) if len(records) == width else None
         hashes = []
         for below in range(index * TILE_HASHES, index * TILE_HASHES + width):
+            found: bytes | None
             try:
                 found = self._fetch(tiles.tile_path(level - 1, below), TILE_HASHES, HASH_BYTES)
             except IntegrityError:
+                found = self._again(level - 1, below)
+            if found is None:
                 return None
             hashes.append(tree.root_of_leaves(found))
         return b"".join(hashes)

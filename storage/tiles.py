@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from storage import hashing
 from storage.errors import IntegrityError
@@ -22,7 +22,8 @@ _ENTRY_START = LEAF_BYTES.to_bytes(2, "big") + bytes((LEAF_VERSION,))
 _HASHES, _ENTRIES, _PAYLOAD = "hashes", "entries", "payload"
 
 
-class TileName(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TileName:
     """What a path names: `kind` is "hashes", "entries" or "payload"; `width` is 256 for a full tile."""
 
     kind: str
