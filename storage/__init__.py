@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from storage._source_folder import load_kernels
 
 if TYPE_CHECKING:
+    from storage.catalog import Catalog
     from storage.checkpoint import Checkpoint
     from storage.cursor import ConsumerCursor, Cursor
     from storage.errors import (
@@ -60,6 +61,7 @@ _kernels = load_kernels()
 
 _HOMES = {
     "CanonicalError": "errors",
+    "Catalog": "catalog",
     "Checkpoint": "checkpoint",
     "ClosedError": "errors",
     "ConsumerCursor": "cursor",
@@ -114,6 +116,7 @@ _HOMES = {
 
 __all__ = [
     "CanonicalError",
+    "Catalog",
     "Checkpoint",
     "ClosedError",
     "ConsumerCursor",
