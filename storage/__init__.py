@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from storage._source_folder import load_kernels
 
 if TYPE_CHECKING:
+    from storage.append_store import AppendStore, make_store_recovered, rebuild_rank_sidecar
     from storage.catalog import Catalog
     from storage.checkpoint import Checkpoint
     from storage.cursor import ConsumerCursor, Cursor
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 _kernels = load_kernels()
 
 _HOMES = {
+    "AppendStore": "append_store",
     "CanonicalError": "errors",
     "Catalog": "catalog",
     "Checkpoint": "checkpoint",
@@ -105,9 +107,11 @@ _HOMES = {
     "WitnessError": "errors",
     "cosign": "witnessing",
     "follow": "following",
+    "make_store_recovered": "append_store",
     "merge": "merging",
     "open_published": "published",
     "read_key": "keys",
+    "rebuild_rank_sidecar": "append_store",
     "repair_ledger": "repair",
     "verify_ledger": "ledger_check",
     "verify_published": "published_check",
@@ -115,6 +119,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AppendStore",
     "CanonicalError",
     "Catalog",
     "Checkpoint",
@@ -161,9 +166,11 @@ __all__ = [
     "build_info",
     "cosign",
     "follow",
+    "make_store_recovered",
     "merge",
     "open_published",
     "read_key",
+    "rebuild_rank_sidecar",
     "repair_ledger",
     "verify_ledger",
     "verify_published",

@@ -450,6 +450,18 @@ class Ledger:
             self._writer.recover()
             yield self._writer
 
+    def flush(self, *, head_file: bool = False) -> Head:
+        """Return after everything appended is on the disk, also with sync "os"; with `head_file` HEAD names it, too.
+
+        The head up to which that holds. Raises ReadOnlyError, StorageFullError, SyncError, ClosedError.
+        """
+        with self._alone("a flush") as writer:
+            if head_file:
+                writer.rewrite_head(durable=True)
+            else:
+                writer.sync()
+            return writer.head
+
     def frontier(self) -> bytes:
         """The hashes of the complete subtrees of the tree, largest first: what a tree needs to grow on."""
         self._check_open()

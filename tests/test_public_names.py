@@ -22,8 +22,8 @@ PROMISED = {
     ),
     "splat": "Camera Image RenderSettings Scene SplatError build_info render",
     "storage": (
-        "ConsumerCursor Cursor Event Ledger MergedEvent Reader RepairReport Retired RetiredError build_info follow "
-        "merge repair_ledger verify_ledger "
+        "AppendStore Catalog ConsumerCursor Cursor Event Ledger MergedEvent Reader RepairReport Retired RetiredError "
+        "build_info follow make_store_recovered merge rebuild_rank_sidecar repair_ledger verify_ledger "
         "Checkpoint Signer TlogProof VerifierKey Witness cosign read_key write_key"
     ),
     "storage.canonical": "pack unpack",
@@ -66,9 +66,15 @@ PROMISED = {
 }
 METHODS = {
     ("storage", "Ledger"): (
-        "append append_many at checkpoint close consistency cursor cursor_at get head merge open prove scan scan_from"
+        "append append_many at checkpoint close consistency cursor cursor_at flush get head merge open prove scan "
+        "scan_from"
     ),
     ("storage", "Event"): "decode encode",
+    ("storage", "Catalog"): "catch_up close delete get get_many open put put_many scan",
+    ("storage", "AppendStore"): (
+        "append append_and_derive flush flush_with_manifest get_by_id get_by_insertion_rank iter_done iter_err "
+        "iter_in_append_order iter_next kind_by_insertion_rank manifest_status"
+    ),
     ("vector", "TurboIndex"): "add backend cid load reconstruct remove save search",
     ("vector", "IdMapIndex"): "add backend cid load reconstruct remove save search upsert",
     ("splat", "Scene"): "load save",
