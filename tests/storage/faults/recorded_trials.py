@@ -1,0 +1,118 @@
+"""Crash states of a recorded run, each opened: `python recorded_trials.py ENGINE SYNC TRIALS SEED FOLDER`.
+
+Runs under io_shim.c. A child writes a ledger, small tables so that there are several, and tells what is confirmed in the
+same record; the states that a crash at any moment may leave are made and opened, in children. Prints one JSON object a
+state. SYNC "none" is the planted control: it confirms without having synced, and must lose events.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import shutil
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+from crash_states import ACK, KINDS, Call, Disk, read_record, write_state
+from forked import Outcome, forked
+from judge import after_crash, engine_options, event_of
+
+from storage import Ledger
+
+CONFIRMED = struct.Struct("<Q32s")
+ACK_DESCRIPTOR = 1000
+STATES_A_RECORD = 250
+SESSIONS = 3
+
+
+def _confirm(ledger: Ledger, producer: str, start: int, count: int) -> None:
+    events = [event_of(producer, start + i) for i in range(count)]
+    receipts = ledger.append_many(events)
+    told = b"".join(CONFIRMED.pack(r.rank, e.id) for e, r in zip(events, receipts, strict=True))
+    os.write(ACK_DESCRIPTOR, told)
+
+
+def _write(run: Path, engine: str, sync: Any, seed: int, session: int) -> None:
+    """One session of a writer. Most end with close, some as a killed process does, and the next one finds that."""
+    randomly = random.Random(seed * SESSIONS + session)
+    if engine == "rocksdb" and seed % 2:
+        import storage.rocks
+
+        storage.rocks.WRITE_BUFFER_BYTES = dict.fromkeys(storage.rocks.WRITE_BUFFER_BYTES, 64 << 10)
+        storage.rocks.WAL_BYTES_MAX = 128 << 10
+    ledger = Ledger.open(run, "rw", "os" if sync == "none" else sync, **engine_options(engine))
+    sequence = 0
+    for _ in range(randomly.randrange(8, 80)):
+        count = randomly.choice((1, 1, 3, 12, 40))
+        _confirm(ledger, f"r{seed}.{session}", sequence, count)
+        sequence += count
+    if randomly.random() < 0.6:
+        ledger.close()
+
+
+def recorded(folder: Path, engine: str, sync: str, seed: int) -> list[Call]:
+    """The record of a few sessions of a writer, each in a child."""
+    library = ctypes.CDLL(None)
+    work, record = folder / "w", folder / "record"
+    work.mkdir(parents=True)
+
+    def write(session: int) -> Outcome:
+        library.shim_watch(os.fsencode(work), os.fsencode(record))
+        _write(work / "run", engine, sync, seed, session)
+        return {}
+
+    for session in range(SESSIONS):
+        (outcome,) = forked(write, [session], seconds=60)
+        if "wrong" in outcome:
+            raise RuntimeError(outcome["wrong"])
+    return read_record(record)
+
+
+def trials(engine: str, sync: str, count: int, seed: int, folder: Path) -> None:
+    while count > 0:
+        now = min(count, STATES_A_RECORD)
+        place = folder / f"record-{seed}"
+        calls = recorded(place, engine, sync, seed)
+        _open_states(calls, place, sync, now, seed)
+        shutil.rmtree(place)
+        count, seed = count - now, seed + 1
+
+
+def _open_states(calls: list[Call], place: Path, sync: str, count: int, seed: int) -> None:
+    randomly = random.Random(seed)
+    moments = sorted(randomly.randrange(len(calls) + 1) for _ in range(count))
+    disk, confirmed, at = Disk(str(place / "w")), dict[int, bytes](), 0
+    for trial, moment in enumerate(moments):
+        for call in calls[at:moment]:
+            disk.apply(call)
+            if call.kind == ACK:
+                confirmed |= dict(CONFIRMED.iter_unpack(call.data))
+        at = moment
+        kind = KINDS[trial % len(KINDS)]
+        state_seed = seed * 1_000_003 + trial
+        folder = place / "state"
+        folder.mkdir()
+        write_state(disk.state(kind, random.Random(state_seed)), folder)
+        keep = place / "kept"
+        shutil.copytree(folder, keep)
+
+        def check(given: int) -> Outcome:
+            wrong, size, recovered = after_crash(folder / "run", confirmed if sync == "fsync" or sync == "none" else {})
+            return {"size": size, "recovered": recovered, **({"wrong": wrong} if wrong else {})}
+
+        (outcome,) = forked(check, [trial])
+        outcome |= {"outcome": kind, "trial": trial, "seed": seed, "moment": moment, "confirmed": len(confirmed)}
+        print(json.dumps(outcome), flush=True)
+        if "wrong" in outcome and sync != "none":
+            keep.rename(place.parent / f"wrong-{seed}-{trial}")
+        else:
+            shutil.rmtree(keep)
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    trials(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]))
