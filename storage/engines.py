@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from storage import layout
 from storage.errors import IntegrityError, NotALedgerError, StorageError
 
 if TYPE_CHECKING:
@@ -19,20 +21,31 @@ LMDB_FILE = "data.mdb"
 def engine_of(folder: Path) -> Engine | None:
     """The engine whose files a folder holds, whole or damaged; None where no store was finished.
 
-    A RocksDB without CURRENT that holds no table, and an LMDB file of zeros, were never finished: their making was
-    interrupted. Raises IntegrityError where there are files of both, StorageError where the folder can't be read.
+    A RocksDB that holds no table, and has no CURRENT or neither HEAD beside it nor a byte in its logs, and an LMDB file
+    of zeros, were never finished: their making was interrupted. Raises IntegrityError where there are files of both, StorageError where the folder can't be read.
     """
     if not folder.is_dir():
         return None
     try:
         names = {entry.name for entry in folder.iterdir()}
         lmdb = LMDB_FILE in names and _has_content(folder / LMDB_FILE)
+        rocksdb = any(name.endswith(".sst") for name in names) or ("CURRENT" in names and _was_used(folder, names))
     except OSError as error:
         raise StorageError(f"{folder}: can't be read: {error.strerror}") from error
-    rocksdb = "CURRENT" in names or any(name.endswith(".sst") for name in names)
     if rocksdb and lmdb:
         raise IntegrityError(f"{folder}: holds the files of two engines, RocksDB and LMDB", file=str(folder))
     return "lmdb" if lmdb else "rocksdb" if rocksdb else None
+
+
+def _was_used(folder: Path, names: set[str]) -> bool:
+    """Whether a RocksDB was made to its end: HEAD lies beside it, or something is in its logs."""
+    if layout.head_path(folder.parent).exists():
+        return True
+    for name in names:
+        with suppress(FileNotFoundError):  # a live writer removes logs at any time
+            if name.endswith(".log") and (folder / name).lstat().st_size:
+                return True
+    return False
 
 
 def _has_content(path: Path) -> bool:

@@ -72,6 +72,7 @@ class Ledger:
         self.manifest_status = opened.status
         self.problems = opened.problems
         self.recovered = opened.recovered
+        self.dropped_bytes = opened.dropped_bytes
         self._head_path = layout.head_path(path.absolute())  # the current folder may change
         self._sync: Sync = sync
         self._max_event_bytes = max_event_bytes

@@ -41,7 +41,8 @@ class LedgerReport:
 
     size: events that the stored head names.  root: the root recomputed from the stored events, 32 bytes.
     head_seen: what the HEAD file names.  problems: the first 10,000; problem_count: all of them.  retired: ranges of
-    ranks whose payload was removed by `retire`, which is no problem; retired_count: all of those ranks.
+    ranks whose payload was removed by `retire`, which is no problem; retired_count: all of those ranks.  dropped_bytes:
+    of the write-ahead log's end, torn by a crash, which hold no event.
     """
 
     path: str
@@ -52,6 +53,7 @@ class LedgerReport:
     problem_count: int = 0
     retired: list[tuple[int, int]] = field(default_factory=list)  # first and last rank; the first 10,000 such ranges
     retired_count: int = 0
+    dropped_bytes: int = 0
 
     @property
     def ok(self) -> bool:
@@ -121,6 +123,7 @@ def verify_ledger(path: str | os.PathLike[str], progress: Progress | None = None
 def _open(run: Path, report: LedgerReport) -> Store | None:
     try:
         store = engines.open_store(layout.store_path(run), read_only=True)
+        report.dropped_bytes = getattr(store, "dropped_bytes", 0)
         for where, text in store.faults():
             report.add(None, where, "files as the engine writes them", "others", text)
         return store

@@ -39,6 +39,7 @@ class Opened:
     tree: TreeState
     head_seen: Head | None
     recovered: int = 0  # events in the store above the size in HEAD: appended after HEAD was last written
+    dropped_bytes: int = 0  # of the write-ahead log: the torn end of a commit that a crash interrupted
     status: str = HEALTHY
     problems: list[StorageError] = field(default_factory=list)
 
@@ -87,9 +88,11 @@ def open_run(
     if not writable:
         return _open_to_read(run, expect)
     # A writable opening replays the log and so alters evidence: everything is checked read-only before.
-    checked, _ = _open_to_read(run, expect, strict=True)
+    checked, found = _open_to_read(run, expect, strict=True)
     checked.close()
-    return _open_to_write(run, expect, engine, durable)
+    store, opened = _open_to_write(run, expect, engine, durable)
+    opened.dropped_bytes = max(opened.dropped_bytes, found.dropped_bytes)
+    return store, opened
 
 
 def _is_new(run: Path) -> bool:
@@ -192,7 +195,7 @@ def _examine(
 ) -> Opened:
     """Compare the store's head, log, tree, `ids` and HEAD. `strict` raises what is found, else it is noted."""
     head = state.read_head(store, str(run)) or Head(0, EMPTY_ROOT)
-    opened = Opened(head, EMPTY, None)
+    opened = Opened(head, EMPTY, None, dropped_bytes=getattr(store, "dropped_bytes", 0))
 
     def found(status: str, error: StorageError) -> None:
         if strict:

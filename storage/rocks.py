@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import rocksdict
@@ -23,7 +23,7 @@ from rocksdict import (
     WriteBatch,
 )
 
-from storage import _kernels
+from storage import _kernels, torn_log
 from storage.engine_logs import check_engine_logs
 from storage.errors import (
     ClosedError,
@@ -40,6 +40,7 @@ from storage.log_sync import LogSync
 from storage.opening import mapped_os_error
 from storage.snapshot import Snapshot
 from storage.store import Entry
+from storage.torn_log import TornTail, torn_tail
 from storage.writer_lock import WriterLock
 
 MIB = 1 << 20
@@ -114,6 +115,7 @@ class RocksStore:
         # Opened to read: families that no ledger has, and the engine's own where it holds a key. Nobody reads them.
         self.strangers: list[str] = []
         self._logs = LogSync(folder)
+        self.dropped_bytes = 0  # of the last log, torn by a crash, when the database was opened
 
     @classmethod
     def open(cls, path: Path, *, read_only: bool, paranoid: bool = True) -> RocksStore:
@@ -129,8 +131,11 @@ class RocksStore:
         except OSError as error:
             raise _unreadable(error, path) from error
         try:
-            database = _database(path, snapshot.named, read_only=True, paranoid=paranoid)
+            database, dropped_bytes = _database(
+                path, snapshot.named, snapshot.shorten, read_only=True, paranoid=paranoid
+            )
             store = cls(path, snapshot.named, database, snapshot)
+            store.dropped_bytes = dropped_bytes
             if paranoid:
                 store.strangers = store._find_strangers()
         except BaseException:
@@ -148,7 +153,11 @@ class RocksStore:
             raise mapped(error, path, "open") from error
         try:
             folder = _nameable(path, lock)
-            store = cls(path, folder, _database(path, folder, read_only=False, paranoid=True))
+            database, dropped_bytes = _database(
+                path, folder, lambda torn: torn_log.cut(folder, torn), read_only=False, paranoid=True
+            )
+            store = cls(path, folder, database)
+            store.dropped_bytes = dropped_bytes
         except BaseException:
             lock.release()
             raise
@@ -345,22 +354,39 @@ def _unsynced(error: OSError, path: Path) -> StorageError:
     return full if isinstance(full, StorageFullError) else SyncError(f"{path}: not on the disk: {error.strerror}")
 
 
-def _database(path: Path, folder: Path, *, read_only: bool, paranoid: bool) -> Rdict:
+def _database(
+    path: Path, folder: Path, shorten: Callable[[TornTail], None], *, read_only: bool, paranoid: bool
+) -> tuple[Rdict, int]:
+    """The opened database, and how many bytes of its last log were dropped first, with `shorten`, as torn."""
     cache = Cache(CACHE_BYTES)
     families = {
         name: _family_options(name, cache, read_only=read_only, paranoid=paranoid) for name in (*FAMILIES, "default")
     }
     access = AccessType.read_only(False) if read_only else AccessType.read_write()
+    torn: TornTail | None = None
     try:
-        check_engine_logs(folder)
+        if check_engine_logs(folder):
+            torn = _shortened(folder, shorten)
+        try:
+            return Rdict(str(folder), families["default"], families, access), 0 if torn is None else torn.dropped_bytes
+        except Exception as error:
+            if torn is not None or not isinstance(mapped(error, path, "open", folder), IntegrityError):
+                raise
+            torn = _shortened(folder, shorten)
+            if torn is None:
+                raise
+        return Rdict(str(folder), families["default"], families, access), torn.dropped_bytes
     except IntegrityError as error:
         raise IntegrityError(f"{path}: damaged, found in open: {error}", file=error.file) from error
-    except OSError as error:
-        raise mapped(error, path, "open", folder) from error
-    try:
-        return Rdict(str(folder), families["default"], families, access)
     except Exception as error:
         raise mapped(error, path, "open", folder) from error
+
+
+def _shortened(folder: Path, shorten: Callable[[TornTail], None]) -> TornTail | None:
+    torn = torn_tail(folder)
+    if torn is not None:
+        shorten(torn)
+    return torn
 
 
 def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None) -> StorageError:

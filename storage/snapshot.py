@@ -19,6 +19,7 @@ from pathlib import Path
 
 from storage import regular_file
 from storage.errors import ReadOnlyError, StorageError, StorageFullError
+from storage.torn_log import TornTail
 
 ATTEMPTS = 100
 CURRENT_BYTES_MAX = 64
@@ -77,6 +78,12 @@ class Snapshot:
                 (self.folder / file).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
         if name:
             (self.folder / name).write_bytes(content)
+
+    def shorten(self, torn: TornTail) -> None:
+        """Let a log end before its torn end, in this view alone."""
+        content = regular_file.read(self.folder / torn.file, torn.kept_bytes)
+        (self.folder / torn.file).unlink()
+        (self.folder / torn.file).write_bytes(content)
 
     def _close(self) -> None:
         while self._descriptors:

@@ -25,8 +25,13 @@ def records(data: bytes) -> list[int]:
     found, offset = [], 0
     while offset + 7 <= min(len(data), 32768):
         found.append(offset)
-        offset += 7 + struct.unpack_from("<H", data, offset + 4)[0]
+        offset += length(data, offset)
     return found
+
+
+def length(data: bytes, offset: int) -> int:
+    """Bytes of the record at an offset, its header included."""
+    return 7 + struct.unpack_from("<H", data, offset + 4)[0]
 
 
 @pytest.fixture
@@ -69,7 +74,26 @@ def test_a_record_type_that_never_ends_is_refused_in_the_manifest(closed, kind):
 
 @pytest.mark.parametrize("kind", RECYCLED)
 def test_a_record_type_that_never_ends_is_refused_in_the_write_ahead_log(killed, kind):
-    refused(killed, r"\d+\.log", kind)
+    (file,) = [file for file in (killed / "ledger").glob("*.log") if file.stat().st_size]
+    good = file.read_bytes()
+    *earlier, last = records(good)
+    for offset in earlier:
+        damaged = bytearray(good)
+        damaged[offset + 6] = kind
+        file.write_bytes(damaged)
+        follows = f"a whole one follows at {offset + length(good, offset)}"
+        text = f"{file.name}: offset {offset}: expected a whole record, as {follows}, got damage"
+        report = verify_ledger(killed)
+        assert any(text in problem.text for problem in report.problems)
+        for mode in ("r", "rw"):
+            with pytest.raises(IntegrityError, match=re.escape(text)) as caught:
+                Ledger.open(killed, mode=mode)
+            assert caught.value.file == file.name
+    damaged = bytearray(good)
+    damaged[last + 6] = kind
+    file.write_bytes(damaged)
+    report = verify_ledger(killed)
+    assert (report.ok, report.size, report.dropped_bytes) == (True, 29, len(good) - last)
 
 
 def test_neither_does_a_record_that_is_also_longer_than_its_log_keep_the_reader(closed):

@@ -1,8 +1,8 @@
 """The states in which a crash can leave files, from a record of what a process asked of the system.
 
-The record is io_shim.c's. The model is the weakest that a file system may be: a file's bytes are sure after a sync of the
-file, its name after a sync of its folder; until then each is there, or not, or in part. Folders alone are kept in order:
-of the changes of names since a folder's last sync any first part survives.
+The record is io_shim.c's. The model is the weakest that a file system may be: a file's bytes are sure after a sync of
+the file, its name after a sync of its folder; until then each is there, or not, or in part. Folders alone are kept in
+order: of the changes of names since a folder's last sync any first part survives.
 """
 
 from __future__ import annotations
@@ -87,10 +87,11 @@ class File:
         content = bytearray(self.durable)
         kept = randomly.randint(0, len(self.pending))
         for i, (offset, data) in enumerate(self.pending[:kept]):
+            part = data
             if data is not None and i == kept - 1:
-                sectors = -(-len(data) // SECTOR_BYTES)
-                data = data[: randomly.randint(0, sectors) * SECTOR_BYTES - offset % SECTOR_BYTES or None]
-            self._apply(content, offset, data)
+                end = (offset // SECTOR_BYTES + randomly.randint(1, -(-len(data) // SECTOR_BYTES))) * SECTOR_BYTES
+                part = data[: end - offset]
+            self._apply(content, offset, part)
         return bytes(content)
 
     def with_holes(self, randomly: random.Random, unit: int) -> bytes:
@@ -111,9 +112,6 @@ class File:
                 part = slice(block * unit, (block + 1) * unit)
                 _put(before, block * unit, after[part])
         return bytes(before[:size])
-
-
-Node = "File | Folder"
 
 
 @dataclass(eq=False, slots=True)

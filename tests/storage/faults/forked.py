@@ -1,4 +1,4 @@
-"""Trials in forked children of one process that has imported everything: a crash or a hang is an outcome, not the end."""
+"""Trials in forked children of a process that has imported everything: a crash or a hang is an outcome, not the end."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def forked(trial: Callable[[Any], Outcome], inputs: Sequence[Any], *, seconds: f
             hung = True
         finally:
             os.close(read_from)
-            if hung or done < len(inputs):
-                os.kill(child, signal.SIGKILL) if hung else None
+            if hung:
+                os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
         if done < len(inputs):
             done += 1

@@ -20,7 +20,11 @@ def event_of(producer: str, sequence: int) -> Event:
     digest = hashlib.sha256(f"{producer} {sequence}".encode()).digest()
     size = (digest[0] + 256 * (digest[1] % 8)) if digest[2] < 32 else digest[0] % 120
     return Event(
-        producer=producer, effect=(digest * (size // 32 + 1))[:size], kind="fault.test", sequence=sequence, tick=sequence
+        producer=producer,
+        effect=(digest * (size // 32 + 1))[:size],
+        kind="fault.test",
+        sequence=sequence,
+        tick=sequence,
     )
 
 
@@ -59,5 +63,3 @@ def after_crash(
         if not report.ok or (report.size, report.root) != (receipt.size, receipt.root):
             return f"verify: {[problem.text for problem in report.problems[:5]]}", size, recovered
     return None, size, recovered
-
-

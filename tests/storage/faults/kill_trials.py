@@ -1,7 +1,7 @@
 """kill -9 at random moments of opening, appending and closing: `python kill_trials.py ENGINE TRIALS SEED FOLDER`.
 
-One process imports everything and forks a writer for each trial. The writer tells what is confirmed through a pipe; it is
-killed after a random time; another child opens what it left. A ledger is used for several kills, so recovery of what
+One process imports everything and forks a writer for each trial. The writer tells what is confirmed through a pipe; it
+is killed after a random time; another child opens what it left. A ledger is used for several kills, so recovery of what
 was recovered is tried too. Prints one JSON object a trial.
 """
 
@@ -18,6 +18,7 @@ import struct
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,31 +96,28 @@ def _killed(run: Path, engine: str, seed: int, phase: mmap.mmap) -> tuple[dict[i
     return dict(ACK.iter_unpack(data[:whole])), PHASES[phase[0]]
 
 
-def trials(engine: str, count: int, seed: int, folder: Path) -> list[Outcome]:
+def _check(run: Path, confirmed: dict[int, bytes], trial: int) -> Outcome:
+    wrong, size, recovered = after_crash(run, confirmed, mark=f"after{trial}", verify=trial % 4 == 0)
+    return {"size": size, "recovered": recovered, **({"wrong": wrong} if wrong else {})}
+
+
+def trials(engine: str, count: int, seed: int, folder: Path) -> None:
     phase = mmap.mmap(-1, 1)
-    outcomes: list[Outcome] = []
     run, confirmed, kills = folder / "run", dict[int, bytes](), 0
     for trial in range(seed, seed + count):
         new, doing = _killed(run, engine, trial, phase)
         confirmed |= new
         kills += 1
-
-        def check(given: int) -> Outcome:
-            wrong, size, recovered = after_crash(run, confirmed, mark=f"after{given}", verify=given % 4 == 0)
-            return {"size": size, "recovered": recovered, **({"wrong": wrong} if wrong else {})}
-
-        (outcome,) = forked(check, [trial])
+        (outcome,) = forked(partial(_check, run, confirmed), [trial])
         outcome |= {"outcome": doing, "trial": trial, "kills": kills, "confirmed": len(confirmed)}
-        if "wrong" not in outcome:
-            confirmed[outcome["size"]] = event_of(f"after{trial}", outcome["size"]).id
-        outcomes.append(outcome)
         print(json.dumps(outcome), flush=True)
+        if "wrong" in outcome:
+            shutil.copytree(run, folder / f"wrong-{trial}")
+        else:
+            confirmed[outcome["size"]] = event_of(f"after{trial}", outcome["size"]).id
         if kills >= KILLS_A_LEDGER_MAX or outcome.get("size", 0) >= EVENTS_A_LEDGER_MAX or "wrong" in outcome:
-            if "wrong" in outcome:
-                shutil.copytree(run, folder / f"wrong-{trial}")
             shutil.rmtree(run)
             confirmed, kills = {}, 0
-    return outcomes
 
 
 if __name__ == "__main__":

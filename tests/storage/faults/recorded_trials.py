@@ -1,8 +1,8 @@
 """Crash states of a recorded run, each opened: `python recorded_trials.py ENGINE SYNC TRIALS SEED FOLDER`.
 
-Runs under io_shim.c. A child writes a ledger, small tables so that there are several, and tells what is confirmed in the
-same record; the states that a crash at any moment may leave are made and opened, in children. Prints one JSON object a
-state. SYNC "none" is the planted control: it confirms without having synced, and must lose events.
+Runs under io_shim.c. A child writes a ledger, with small tables so that there are several, and tells what is confirmed
+in the same record; the states that a crash at any moment may leave are made and opened, in children. Prints one JSON
+object a state. SYNC "os" is the planted control: it confirms without having synced, and must lose events.
 """
 
 from __future__ import annotations
@@ -14,10 +14,23 @@ import random
 import shutil
 import struct
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crash_states import ACK, KINDS, Call, Disk, read_record, write_state
+from crash_states import (
+    ACK,
+    KINDS,
+    MKDIR,
+    RENAME,
+    TRUNCATE,
+    UNLINK,
+    WRITE,
+    Call,
+    Disk,
+    read_record,
+    write_state,
+)
 from forked import Outcome, forked
 from judge import after_crash, engine_options, event_of
 
@@ -25,6 +38,7 @@ from storage import Ledger
 
 CONFIRMED = struct.Struct("<Q32s")
 ACK_DESCRIPTOR = 1000
+CHANGES = (WRITE, TRUNCATE, RENAME, UNLINK, MKDIR)
 STATES_A_RECORD = 250
 SESSIONS = 3
 
@@ -44,7 +58,7 @@ def _write(run: Path, engine: str, sync: Any, seed: int, session: int) -> None:
 
         storage.rocks.WRITE_BUFFER_BYTES = dict.fromkeys(storage.rocks.WRITE_BUFFER_BYTES, 64 << 10)
         storage.rocks.WAL_BYTES_MAX = 128 << 10
-    ledger = Ledger.open(run, "rw", "os" if sync == "none" else sync, **engine_options(engine))
+    ledger = Ledger.open(run, "rw", sync, **engine_options(engine))
     sequence = 0
     for _ in range(randomly.randrange(8, 80)):
         count = randomly.choice((1, 1, 3, 12, 40))
@@ -72,19 +86,25 @@ def recorded(folder: Path, engine: str, sync: str, seed: int) -> list[Call]:
     return read_record(record)
 
 
+def _check(run: Path, confirmed: dict[int, bytes], _: int) -> Outcome:
+    wrong, size, recovered = after_crash(run, confirmed)
+    return {"size": size, "recovered": recovered, **({"wrong": wrong} if wrong else {})}
+
+
 def trials(engine: str, sync: str, count: int, seed: int, folder: Path) -> None:
     while count > 0:
         now = min(count, STATES_A_RECORD)
         place = folder / f"record-{seed}"
         calls = recorded(place, engine, sync, seed)
-        _open_states(calls, place, sync, now, seed)
+        _open_states(calls, place, now, seed)
         shutil.rmtree(place)
         count, seed = count - now, seed + 1
 
 
-def _open_states(calls: list[Call], place: Path, sync: str, count: int, seed: int) -> None:
+def _open_states(calls: list[Call], place: Path, count: int, seed: int) -> None:
     randomly = random.Random(seed)
-    moments = sorted(randomly.randrange(len(calls) + 1) for _ in range(count))
+    changes = [i + 1 for i, call in enumerate(calls) if call.kind in CHANGES]
+    moments = sorted(randomly.choice(changes) if i % 4 else randomly.randrange(len(calls) + 1) for i in range(count))
     disk, confirmed, at = Disk(str(place / "w")), dict[int, bytes](), 0
     for trial, moment in enumerate(moments):
         for call in calls[at:moment]:
@@ -93,25 +113,18 @@ def _open_states(calls: list[Call], place: Path, sync: str, count: int, seed: in
                 confirmed |= dict(CONFIRMED.iter_unpack(call.data))
         at = moment
         kind = KINDS[trial % len(KINDS)]
-        state_seed = seed * 1_000_003 + trial
+        state = list(disk.state(kind, random.Random(seed * 1_000_003 + trial)))
         folder = place / "state"
         folder.mkdir()
-        write_state(disk.state(kind, random.Random(state_seed)), folder)
-        keep = place / "kept"
-        shutil.copytree(folder, keep)
-
-        def check(given: int) -> Outcome:
-            wrong, size, recovered = after_crash(folder / "run", confirmed if sync == "fsync" or sync == "none" else {})
-            return {"size": size, "recovered": recovered, **({"wrong": wrong} if wrong else {})}
-
-        (outcome,) = forked(check, [trial])
+        write_state(state, folder)
+        (outcome,) = forked(partial(_check, folder / "run", confirmed), [trial])
         outcome |= {"outcome": kind, "trial": trial, "seed": seed, "moment": moment, "confirmed": len(confirmed)}
         print(json.dumps(outcome), flush=True)
-        if "wrong" in outcome and sync != "none":
-            keep.rename(place.parent / f"wrong-{seed}-{trial}")
-        else:
-            shutil.rmtree(keep)
         shutil.rmtree(folder)
+        if "wrong" in outcome:
+            kept = place.parent / f"wrong-{seed}-{trial}"
+            kept.mkdir()
+            write_state(state, kept)
 
 
 if __name__ == "__main__":
