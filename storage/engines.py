@@ -22,7 +22,8 @@ def engine_of(folder: Path) -> Engine | None:
     """The engine whose files a folder holds, whole or damaged; None where no store was finished.
 
     A RocksDB that holds no table, and has no CURRENT or neither HEAD beside it nor a byte in its logs, and an LMDB file
-    of zeros, were never finished: their making was interrupted. Raises IntegrityError where there are files of both, StorageError where the folder can't be read.
+    of zeros, were never finished: their making was interrupted. Raises IntegrityError where there are files of both,
+    StorageError where the folder can't be read.
     """
     if not folder.is_dir():
         return None

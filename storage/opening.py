@@ -88,10 +88,10 @@ def open_run(
     if not writable:
         return _open_to_read(run, expect)
     # A writable opening replays the log and so alters evidence: everything is checked read-only before.
-    checked, found = _open_to_read(run, expect, strict=True)
+    checked, looked = _open_to_read(run, expect, strict=True)
     checked.close()
     store, opened = _open_to_write(run, expect, engine, durable)
-    opened.dropped_bytes = max(opened.dropped_bytes, found.dropped_bytes)
+    opened.dropped_bytes = max(opened.dropped_bytes, looked.dropped_bytes)
     return store, opened
 
 

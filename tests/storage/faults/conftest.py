@@ -23,7 +23,6 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-ENGINES = ("rocksdb",)
 REPORT = pytest.StashKey[dict[str, Any]]()
 
 

@@ -71,6 +71,13 @@ class File:
         self._apply(self.content, offset, data)
         self.pending.append((offset, data))
 
+    def write_through(self, offset: int, data: bytes) -> None:
+        """A write that is on the disk when it returns, and no other of the file with it."""
+        self._apply(self.content, offset, data)
+        durable = bytearray(self.durable)
+        self._apply(durable, offset, data)
+        self.durable = bytes(durable)
+
     @staticmethod
     def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
         if data is None:
@@ -154,6 +161,7 @@ class Disk:
         self._root = root
         self.top = Folder()
         self._descriptors: dict[int, File | Folder] = {}
+        self._through: set[int] = set()  # descriptors whose writes are on the disk when they return
 
     def _folder(self, path: str) -> tuple[Folder, str]:
         *parents, name = os.path.relpath(path, self._root).split("/")
@@ -181,9 +189,12 @@ class Disk:
                 folder, name = self._folder(call.name)
                 folder.change(None, name, Folder())
         elif call.kind != ACK:
-            self._change(self._descriptors[call.descriptor], call)
+            self._change(self._descriptors[call.descriptor], call, call.descriptor in self._through)
 
     def _open(self, call: Call) -> None:
+        self._through.discard(call.descriptor)
+        if call.offset & os.O_DSYNC:
+            self._through.add(call.descriptor)
         if call.name == self._root:
             self._descriptors[call.descriptor] = self.top
             return
@@ -196,12 +207,14 @@ class Disk:
         self._descriptors[call.descriptor] = node
 
     @staticmethod
-    def _change(node: File | Folder, call: Call) -> None:
+    def _change(node: File | Folder, call: Call, through: bool) -> None:
         if call.kind == SYNC:
             node.sync()
             return
         assert isinstance(node, File)
-        if call.kind == WRITE:
+        if call.kind == WRITE and through:
+            node.write_through(call.offset, call.data)
+        elif call.kind == WRITE:
             node.change(call.offset, call.data)
         elif call.kind == TRUNCATE:
             node.change(call.length, None)

@@ -5,14 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from storage import Event, Ledger, StorageError, verify_ledger
-
-
-def engine_options(engine: str) -> dict[str, Any]:
-    """The arguments of `Ledger.open` for a new ledger of an engine."""
-    return {} if engine == "rocksdb" else {"engine": engine}
+from storage.engines import Engine
 
 
 def event_of(producer: str, sequence: int) -> Event:
@@ -29,14 +24,14 @@ def event_of(producer: str, sequence: int) -> Event:
 
 
 def after_crash(
-    run: Path, confirmed: Mapping[int, bytes], *, sync: str = "fsync", mark: str = "after", verify: bool = True
+    run: Path, confirmed: Mapping[int, bytes], engine: Engine, *, mark: str = "after", verify: bool = True
 ) -> tuple[str | None, int, int]:
     """Opens the ledger that a crash left, for writing: what is wrong or None, its size, events above HEAD.
 
     confirmed: the id of each confirmed rank. One event is appended, and read after the ledger was closed.
     """
     try:
-        ledger = Ledger.open(run, "rw", sync)  # type: ignore[arg-type]
+        ledger = Ledger.open(run, engine=engine)
     except StorageError as error:
         return f"refused to open: {type(error).__name__}: {error}", 0, 0
     with ledger:

@@ -18,14 +18,16 @@ import struct
 import sys
 import threading
 import time
+import traceback
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from forked import Outcome, forked
-from judge import after_crash, engine_options, event_of
+from judge import after_crash, event_of
 
 from storage import Ledger
+from storage.engines import Engine
 
 KILLS_A_LEDGER_MAX = 12
 EVENTS_A_LEDGER_MAX = 2500
@@ -46,13 +48,13 @@ def _append(ledger: Ledger, producer: str, start: int, randomly: random.Random, 
     return start
 
 
-def _write_until_killed(run: Path, engine: str, seed: int, acks: int, phase: mmap.mmap) -> None:
+def _write_until_killed(run: Path, engine: Engine, seed: int, acks: int, phase: mmap.mmap) -> None:
     randomly = random.Random(seed)
     sync: Any = "os" if seed % 5 == 0 else "fsync"
     sequences = [0] * randomly.choice((1, 1, 2, 4))
     while True:
         phase[0] = OPENING
-        ledger = Ledger.open(run, "rw", sync, **engine_options(engine))
+        ledger = Ledger.open(run, "rw", sync, engine=engine)
         phase[0] = APPENDING
 
         def produce(i: int, ledger: Ledger = ledger) -> None:
@@ -68,7 +70,7 @@ def _write_until_killed(run: Path, engine: str, seed: int, acks: int, phase: mma
         ledger.close()
 
 
-def _killed(run: Path, engine: str, seed: int, phase: mmap.mmap) -> tuple[dict[int, bytes], str]:
+def _killed(run: Path, engine: Engine, seed: int, phase: mmap.mmap) -> tuple[dict[int, bytes], str]:
     """Run a writer, kill it: what it had confirmed, and what it was doing."""
     read_from, write_to = os.pipe()
     fcntl.fcntl(write_to, F_SETPIPE_SZ, 1 << 20)
@@ -77,6 +79,8 @@ def _killed(run: Path, engine: str, seed: int, phase: mmap.mmap) -> tuple[dict[i
     if child == 0:
         try:
             _write_until_killed(run, engine, seed, write_to, phase)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     os.close(write_to)
@@ -96,19 +100,19 @@ def _killed(run: Path, engine: str, seed: int, phase: mmap.mmap) -> tuple[dict[i
     return dict(ACK.iter_unpack(data[:whole])), PHASES[phase[0]]
 
 
-def _check(run: Path, confirmed: dict[int, bytes], trial: int) -> Outcome:
-    wrong, size, recovered = after_crash(run, confirmed, mark=f"after{trial}", verify=trial % 4 == 0)
+def _check(run: Path, confirmed: dict[int, bytes], engine: Engine, trial: int) -> Outcome:
+    wrong, size, recovered = after_crash(run, confirmed, engine, mark=f"after{trial}", verify=trial % 4 == 0)
     return {"size": size, "recovered": recovered, **({"wrong": wrong} if wrong else {})}
 
 
-def trials(engine: str, count: int, seed: int, folder: Path) -> None:
+def trials(engine: Engine, count: int, seed: int, folder: Path) -> None:
     phase = mmap.mmap(-1, 1)
     run, confirmed, kills = folder / "run", dict[int, bytes](), 0
     for trial in range(seed, seed + count):
         new, doing = _killed(run, engine, trial, phase)
         confirmed |= new
         kills += 1
-        (outcome,) = forked(partial(_check, run, confirmed), [trial])
+        (outcome,) = forked(partial(_check, run, confirmed, engine), [trial])
         outcome |= {"outcome": doing, "trial": trial, "kills": kills, "confirmed": len(confirmed)}
         print(json.dumps(outcome), flush=True)
         if "wrong" in outcome:

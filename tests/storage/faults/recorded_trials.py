@@ -32,9 +32,10 @@ from crash_states import (
     write_state,
 )
 from forked import Outcome, forked
-from judge import after_crash, engine_options, event_of
+from judge import after_crash, event_of
 
 from storage import Ledger
+from storage.engines import Engine
 
 CONFIRMED = struct.Struct("<Q32s")
 ACK_DESCRIPTOR = 1000
@@ -50,7 +51,7 @@ def _confirm(ledger: Ledger, producer: str, start: int, count: int) -> None:
     os.write(ACK_DESCRIPTOR, told)
 
 
-def _write(run: Path, engine: str, sync: Any, seed: int, session: int) -> None:
+def _write(run: Path, engine: Engine, sync: Any, seed: int, session: int) -> None:
     """One session of a writer. Most end with close, some as a killed process does, and the next one finds that."""
     randomly = random.Random(seed * SESSIONS + session)
     if engine == "rocksdb" and seed % 2:
@@ -58,7 +59,7 @@ def _write(run: Path, engine: str, sync: Any, seed: int, session: int) -> None:
 
         storage.rocks.WRITE_BUFFER_BYTES = dict.fromkeys(storage.rocks.WRITE_BUFFER_BYTES, 64 << 10)
         storage.rocks.WAL_BYTES_MAX = 128 << 10
-    ledger = Ledger.open(run, "rw", sync, **engine_options(engine))
+    ledger = Ledger.open(run, "rw", sync, engine=engine)
     sequence = 0
     for _ in range(randomly.randrange(8, 80)):
         count = randomly.choice((1, 1, 3, 12, 40))
@@ -68,7 +69,7 @@ def _write(run: Path, engine: str, sync: Any, seed: int, session: int) -> None:
         ledger.close()
 
 
-def recorded(folder: Path, engine: str, sync: str, seed: int) -> list[Call]:
+def recorded(folder: Path, engine: Engine, sync: str, seed: int) -> list[Call]:
     """The record of a few sessions of a writer, each in a child."""
     library = ctypes.CDLL(None)
     work, record = folder / "w", folder / "record"
@@ -86,22 +87,22 @@ def recorded(folder: Path, engine: str, sync: str, seed: int) -> list[Call]:
     return read_record(record)
 
 
-def _check(run: Path, confirmed: dict[int, bytes], _: int) -> Outcome:
-    wrong, size, recovered = after_crash(run, confirmed)
+def _check(run: Path, confirmed: dict[int, bytes], engine: Engine, _: int) -> Outcome:
+    wrong, size, recovered = after_crash(run, confirmed, engine)
     return {"size": size, "recovered": recovered, **({"wrong": wrong} if wrong else {})}
 
 
-def trials(engine: str, sync: str, count: int, seed: int, folder: Path) -> None:
+def trials(engine: Engine, sync: str, count: int, seed: int, folder: Path) -> None:
     while count > 0:
         now = min(count, STATES_A_RECORD)
         place = folder / f"record-{seed}"
         calls = recorded(place, engine, sync, seed)
-        _open_states(calls, place, now, seed)
+        _open_states(calls, place, engine, now, seed)
         shutil.rmtree(place)
         count, seed = count - now, seed + 1
 
 
-def _open_states(calls: list[Call], place: Path, count: int, seed: int) -> None:
+def _open_states(calls: list[Call], place: Path, engine: Engine, count: int, seed: int) -> None:
     randomly = random.Random(seed)
     changes = [i + 1 for i, call in enumerate(calls) if call.kind in CHANGES]
     moments = sorted(randomly.choice(changes) if i % 4 else randomly.randrange(len(calls) + 1) for i in range(count))
@@ -117,7 +118,7 @@ def _open_states(calls: list[Call], place: Path, count: int, seed: int) -> None:
         folder = place / "state"
         folder.mkdir()
         write_state(state, folder)
-        (outcome,) = forked(partial(_check, folder / "run", confirmed), [trial])
+        (outcome,) = forked(partial(_check, folder / "run", confirmed, engine), [trial])
         outcome |= {"outcome": kind, "trial": trial, "seed": seed, "moment": moment, "confirmed": len(confirmed)}
         print(json.dumps(outcome), flush=True)
         shutil.rmtree(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-ENGINES = ("rocksdb",)
+ENGINES = ("rocksdb", "lmdb")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
