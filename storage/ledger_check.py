@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
-from storage import engines, hashing, layout, opening, state
+from storage import engines, event_batch, hashing, layout, opening, state
 from storage import head as head_file
 from storage.errors import ForkError, IntegrityError, NotALedgerError, RollbackError, StorageError
 from storage.event import Event
@@ -146,8 +147,12 @@ class _Verifier:
         self.head: Head | None = None
         self.tree = EMPTY
         self.cursors: dict[str, tuple[int, bytes]] = {}
-        self.cursor_ranks: dict[str, int] = {}  # of their events, once a retired event was met
+        # The events whose entry in `ids` was found to be right: how many, and the sum over (id, rank) under a key that
+        # nobody can know. Entries of the batches that passed as a whole are not looked up but summed, too.
         self.ids_found = 0
+        self.ids_sum = event_batch.ZERO_SUM
+        self.ids_key = os.urandom(32)
+        self.passed: list[tuple[int, int]] = []  # ranges of ranks that passed as a whole, first and behind the last
         self.log_size = 0
 
     def run(self) -> None:
@@ -182,9 +187,10 @@ class _Verifier:
             self.report.add(None, "meta/format", layout.FORMAT.decode(), "another format", str(error))
 
     def _check_log(self) -> None:
+        start = self._check_whole_tiles()
         batch: list[bytes | None] = []
-        first = held = 0
-        for rank, value in self._values():
+        first, held = start, 0
+        for rank, value in self._values(start):
             batch.append(value)
             held += len(value or b"")
             if held >= BATCH_BYTES or (rank + 1) % layout.TILE_HASHES == 0:
@@ -193,9 +199,26 @@ class _Verifier:
         if batch:
             self._check_batch(first, batch)
 
-    def _values(self) -> Iterator[tuple[int, bytes | None]]:
-        """Every rank below the size with its value, None where it is missing or unreadable (a problem by then)."""
-        rank, size, unread = 0, self.report.size, 0
+    def _check_whole_tiles(self) -> int:
+        """Check the log while ranks come one after the other; the rank it came to. The last tile is left."""
+        rank, end = 0, None
+        stop = max(self.report.size - 1, 0) // layout.TILE_HASHES * layout.TILE_HASHES
+        pairs = self.store.scan("log")
+        while rank < stop and end is None:
+            to_tile_end = layout.TILE_HASHES - rank % layout.TILE_HASHES
+            values, end = event_batch.take(pairs, rank, to_tile_end, BATCH_BYTES, state.VALUE_BYTES_MAX)
+            if values:
+                self._check_batch(rank, values)
+            rank += len(values)
+        if isinstance(end, BaseException) and not isinstance(end, IntegrityError):
+            raise end
+        return rank
+
+    def _values(self, rank: int) -> Iterator[tuple[int, bytes | None]]:
+        """Every rank from `rank` on, below the size, with its value, None where it is missing or unreadable (a problem
+        by then).
+        """
+        size, unread = self.report.size, 0
         while rank < min(size, max(self.log_size, 1)):
             try:
                 for key, value in self.store.scan("log", layout.log_key(rank) if rank else b""):
@@ -246,9 +269,29 @@ class _Verifier:
             self.report.add(rank, where, "an event", "nothing")
         return value
 
-    def _check_batch(self, first: int, values: list[bytes | None]) -> None:
+    def _check_batch(self, first: int, values: Sequence[bytes | None]) -> None:
         tile_key = layout.tile_key(0, first // layout.TILE_HASHES)
         tile = self._guarded("tree", lambda: self.store.get("tree", tile_key)) or b""
+        at = first % layout.TILE_HASHES * HASH_BYTES
+        if not self._pass(first, values, tile[at : at + HASH_BYTES * len(values)]):
+            self._check_each(first, values, tile_key, tile)
+        if self.progress is not None:
+            self.progress(first + len(values), self.report.size)
+
+    def _pass(self, first: int, values: Sequence[bytes | None], leaves: bytes) -> bool:
+        """Whether nothing is odd with a batch; what is, and where, must be asked of each value then."""
+        total = event_batch.audited(self.ids_key, self.ids_sum, first, list(values), leaves, self.cursors)
+        if total is None:
+            return False
+        self.ids_sum = total
+        if self.passed and self.passed[-1][1] == first:
+            self.passed[-1] = (self.passed[-1][0], first + len(values))
+        else:
+            self.passed.append((first, first + len(values)))
+        self._extend(leaves)
+        return True
+
+    def _check_each(self, first: int, values: Sequence[bytes | None], tile_key: bytes, tile: bytes) -> None:
         at = first % layout.TILE_HASHES * HASH_BYTES
         held = [tile[at + HASH_BYTES * i : at + HASH_BYTES * (i + 1)] for i in range(len(values))]
         present = [value[32:] if value is not None and len(value) > 32 else b"" for value in values]
@@ -273,10 +316,8 @@ class _Verifier:
             self._check_rank_of(rank, ids[i], ranks_of_ids[i])
             leaves.append(leaf)
         self._extend(b"".join(leaves))
-        if self.progress is not None:
-            self.progress(first + len(values), self.report.size)
 
-    def _ranks_of(self, ids: list[bytes]) -> list[bytes | None]:
+    def _ranks_of(self, ids: Sequence[bytes]) -> list[bytes | None]:
         try:
             return self.store.get_many("ids", ids)
         except IntegrityError as error:
@@ -320,8 +361,6 @@ class _Verifier:
                 str(event.sequence),
             )
         self.cursors[event.producer] = (event.sequence, event_id)
-        if self.report.retired:
-            self.cursor_ranks[event.producer] = rank
 
     def _check_leaf(self, rank: int, tile_key: bytes, leaf: bytes, held: bytes) -> None:
         if leaf != held:
@@ -330,6 +369,7 @@ class _Verifier:
     def _check_rank_of(self, rank: int, event_id: bytes, found: bytes | None) -> None:
         if found == layout.log_key(rank):
             self.ids_found += 1
+            self.ids_sum = event_batch.fingerprint(self.ids_key, event_id + found, self.ids_sum)
         else:
             got = "nothing" if found is None else found.hex()
             self.report.add(rank, f"ids/{event_id.hex()}", layout.log_key(rank).hex(), got)
@@ -391,8 +431,30 @@ class _Verifier:
         except IntegrityError as error:
             self.report.add(None, error.file or "tree", "bytes that can be read", "damage", str(error))
 
+    def _ids_agree(self) -> bool:
+        """Whether `ids` holds the entries of the events and no other, by count and sum."""
+        passed = sum(stop - start for start, stop in self.passed)
+        try:
+            found = event_batch.fingerprint_of_ids(self.ids_key, self.store.scan("ids"))
+        except IntegrityError:
+            return False
+        return found == (self.ids_found + passed, self.ids_sum)
+
+    def _look_up_passed(self) -> None:
+        """The entry of each event of the batches that passed as a whole. Their ids are those of their bytes."""
+        for start, stop in self.passed:
+            pairs = self.store.scan("log", layout.log_key(start), layout.log_key(stop))
+            rank = start
+            while ids := [value[:32] for _, value in islice(pairs, layout.TILE_HASHES)]:
+                for event_id, found in zip(ids, self._ranks_of(ids), strict=True):
+                    self._check_rank_of(rank, event_id, found)
+                    rank += 1
+
     def _check_ids(self) -> None:
-        """Entries of `ids` that no event of the log has; the entries of the events were looked up before."""
+        """Entries of `ids` that differ from the log's, then those that no event of the log has."""
+        if self._ids_agree():
+            return
+        self._look_up_passed()
         try:
             count = sum(1 for _ in self.store.scan("ids"))
             if count == self.ids_found:
@@ -439,9 +501,9 @@ class _Verifier:
         stored = None if key is None or len(key) != 8 else self.store.get("log", key)
         if key is None or stored is None or not is_retired(stored) or stored[1:33] != value[8:]:
             return False
-        sequence, _ = self.cursors.get(producer, (-1, b""))
-        rank = int.from_bytes(key, "big")
-        return int.from_bytes(value[:8], "big") > sequence and rank > self.cursor_ranks.get(producer, -1)
+        sequence, last_id = self.cursors.get(producer, (-1, bytes(32)))
+        last = self.store.get("ids", last_id)
+        return int.from_bytes(value[:8], "big") > sequence and (last is None or key > last)
 
 
 def _printable(name: str) -> str:

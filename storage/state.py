@@ -26,7 +26,7 @@ class TreeState:
 
     def extended(self, leaves: bytes) -> tuple[TreeState, list[Entry]]:
         """The tree after appending leaf hashes (32 bytes each), and the tiles to write: each touched one once."""
-        frontier = tree.frontier_extend(self.size, self.frontier, leaves)
+        frontier = self.frontier
         tiles: list[bytes] = []
         entries: list[Entry] = []
         level = 0
@@ -46,10 +46,20 @@ class TreeState:
                     complete.append(tree.root_of_leaves(tile))
                 index += 1
             tiles.append(whole[len(complete) * layout.TILE_BYTES :])
+            if level == 0:
+                frontier = self._frontier_after(leaves, b"".join(complete), tiles[0])
             below, start, level = b"".join(complete), start // layout.TILE_HASHES, level + 1
         while tiles and not tiles[-1]:
             tiles.pop()
         return TreeState(self.size + len(leaves) // HASH_BYTES, frontier, tuple(tiles)), entries
+
+    def _frontier_after(self, leaves: bytes, complete: bytes, rest: bytes) -> bytes:
+        """The frontier after appending leaf hashes that completed tiles with these roots and left `rest` of a tile."""
+        if not complete:
+            return tree.frontier_extend(self.size, self.frontier, leaves)
+        whole = self.size // layout.TILE_HASHES
+        above = self.frontier[: HASH_BYTES * whole.bit_count()]
+        return tree.frontier_extend(whole, above, complete) + tree.frontier_extend(0, b"", rest)
 
 
 VALUE_BYTES_MAX = 32 + EVENT_BYTES_MAX
