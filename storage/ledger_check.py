@@ -219,7 +219,8 @@ class _Verifier:
         by then).
         """
         size, unread = self.report.size, 0
-        while rank < min(size, max(self.log_size, 1)):
+        stop = min(size, max(self.log_size, rank + 1))
+        while rank < stop:
             try:
                 for key, value in self.store.scan("log", layout.log_key(rank) if rank else b""):
                     found = int.from_bytes(key, "big") if len(key) == 8 else None
