@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -24,9 +25,12 @@ from coord.report import Problem, Report
 from coord.setup import Setup, setup_from_map
 
 if TYPE_CHECKING:
+    from coord.field_map import CellBox, FieldMap
     from coord.report import Problem, Report
+    from coord.zone_catalog import ZoneCatalog
     from storage import Event as Event  # noqa: PLC0414 - for audit and simulate, which don't import storage
     from storage import Ledger as Ledger  # noqa: PLC0414
+    from storage import Reader as Reader  # noqa: PLC0414
     from storage import Receipt
 
 Records = npt.NDArray[np.void]
@@ -287,6 +291,81 @@ def open_run(path: str | Path) -> RunReader:
     two [0, 1, 2]
     """
     return RunReader(open_ledger(path), owned=True)
+
+
+def open_zone_catalog(run: str | Path, catalog: str | Path, cell_m: float = 1.0) -> ZoneCatalog:
+    """The zones of a run by cells of `cell_m` metres, and its frames by number and tick.
+
+    catalog: a folder of the caller's, never in RUN; made where it is missing, brought up to the ledger otherwise.
+    Raises what `Ledger.open` and `Catalog.open` raise, and RunError, InputsError, FrameError for a ledger of no run.
+
+    >>> import tempfile
+    >>> from coord import Scenario, simulate
+    >>> site = Scenario.loads('version = 1\\nname = "two"\\n[agents]\\nrandom = 2\\n[zones]\\nrandom = 3\\n')
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = simulate(site, 3, ledger=folder + "/run")
+    ...     with open_zone_catalog(folder + "/run", folder + "/zones", 10.0) as zones:
+    ...         print(len(zones.zones()), [frame.tick for _, frame in zones.frames(1)], zones.decisions(0, 2).frames)
+    3 [1, 2] 2
+    """
+    from coord.run_entries import TickWalk
+    from coord.zone_catalog import ZoneCatalog, zone_entries
+    from storage import Catalog
+
+    ledger = open_ledger(run)
+
+    def entries(events: Iterator[tuple[int, Event]], start: int) -> Iterator[tuple[bytes, bytes | None]]:
+        return zone_entries(TickWalk(ledger, start), events, cell_m)
+
+    try:
+        opened = Catalog.open(catalog, ledger, _from_start(entries), name=f"coord.zones/1 {float(cell_m)!r}")
+    except BaseException:
+        ledger.close()
+        raise
+    return ZoneCatalog(opened, cell_m, (opened.close, ledger.close))
+
+
+def open_field_map(run: str | Path, catalog: str | Path, cell_m: float = 1.0, box: CellBox | None = None) -> FieldMap:
+    """The influence field of a run at its last planned tick, at the centres of cells of `cell_m` metres.
+
+    box: which cells (default: those of all that the first planned tick knows, and one more on each side).
+    catalog, and what is raised: as `open_zone_catalog`; ValueError for a box of more than 2^22 cells.
+    """
+    from coord.field_map import FieldMap, box_around, field_entries
+    from coord.run_entries import TickWalk
+    from storage import Catalog
+
+    ledger = open_ledger(run)
+    try:
+        if box is None:
+            first = next(RunReader(ledger).frames(), None)
+            if first is None:
+                raise RunError(f"{run}: no planned tick, so no field")
+            box = box_around(first.inputs, cell_m)
+        cells = box
+
+        def entries(events: Iterator[tuple[int, Event]], start: int) -> Iterator[tuple[bytes, bytes | None]]:
+            return field_entries(TickWalk(ledger, start), events, cell_m, cells)
+
+        opened = Catalog.open(catalog, ledger, _from_start(entries), name=box.name(cell_m))
+    except BaseException:
+        ledger.close()
+        raise
+    return FieldMap(opened, cell_m, box, (opened.close, ledger.close))
+
+
+Entries = Callable[[Iterator[tuple[int, "Event"]], int], Iterator[tuple[bytes, "bytes | None"]]]
+
+
+def _from_start(entries: Entries) -> Callable[[Iterator[tuple[int, Event]]], Iterator[tuple[bytes, bytes | None]]]:
+    """A function of events as one of events and the rank of the first."""
+
+    def of(events: Iterator[tuple[int, Event]]) -> Iterator[tuple[bytes, bytes | None]]:
+        first = next(events, None)
+        if first is not None:
+            yield from entries(chain((first,), events), first[0])
+
+    return of
 
 
 class CoordinationStl:

@@ -54,7 +54,7 @@ PROMISED = {
         "decision_ledger_rejected_rate decision_ledger_rows_per_frame decision_ledger_stale_agent_rate "
         "decision_ledger_tick_span decision_ledger_total_rows"
     ),
-    "coord.stl": "coordination_stl open_run",
+    "coord.stl": "coordination_stl open_field_map open_run open_zone_catalog",
     "coord.features": "fleet_features",
     "coord.synthetic": "map_text site_text warehouse_cells write_warehouse",
     "vector.synthetic": "mixture",
