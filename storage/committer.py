@@ -67,8 +67,7 @@ class Committer:
     def __init__(self, commit: Callable[[list[Request]], None]) -> None:
         self._commit = commit
         self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)  # the queue has room again, or nobody leads any more
-        self._waiting_for_room = 0
+        self._watchers: list[threading.Lock] = []  # of threads that wait for room in the queue, or for the last leader
         self._queue: deque[Request] = deque()
         self._queue_bytes = 0
         self._leader: Request | None = None
@@ -113,31 +112,41 @@ class Committer:
         return request.future
 
     def _enqueue(self, request: Request) -> None:
-        """Put a request into the queue; it leads where nobody does."""
-        with self._lock:
-            self._check_open()
-            while self._queue and self._queue_bytes + request.size_bytes > QUEUE_BYTES_MAX:
-                self._wait_for_room()
+        """Put a request into the queue, once it has room; it leads where nobody does."""
+        while True:
+            with self._lock:
                 self._check_open()
-            if self._leader is not None and request.future is None:
-                request.wake = threading.Lock()
-                request.wake.acquire()
-            self._queue.append(request)
-            self._queue_bytes += request.size_bytes
-            if self._gate is not None and len(self._queue) >= self._expected:
-                self._open_gate()
-            if self._leader is None:
-                self._leader = request
-                if request.future is not None:
-                    self._wake_thread()
+                if not self._queue or self._queue_bytes + request.size_bytes <= QUEUE_BYTES_MAX:
+                    self._join(request)
+                    return
+                self._open_gate()  # who could come into the group is here
+                watcher = self._watch()
+            watcher.acquire()
 
-    def _wait_for_room(self) -> None:
-        self._open_gate()  # who could come into the group is here
-        self._waiting_for_room += 1
-        try:
-            self._room.wait()
-        finally:
-            self._waiting_for_room -= 1
+    def _join(self, request: Request) -> None:
+        if self._leader is not None and request.future is None:
+            request.wake = threading.Lock()
+            request.wake.acquire()
+        self._queue_bytes += request.size_bytes
+        self._queue.append(request)
+        if self._gate is not None and len(self._queue) >= self._expected:
+            self._open_gate()
+        if self._leader is None:
+            self._leader = request
+            if request.future is not None:
+                self._wake_thread()
+
+    def _watch(self) -> threading.Lock:
+        """A lock to acquire, without the queue's lock, that is free when the queue has changed."""
+        watcher = threading.Lock()
+        watcher.acquire()
+        self._watchers.append(watcher)
+        return watcher
+
+    def _tell_watchers(self) -> None:
+        while self._watchers:
+            _open(self._watchers[-1])
+            self._watchers.pop()
 
     def _lead(self) -> None:
         """Commit one group, then pass the lead on. The caller leads."""
@@ -165,7 +174,7 @@ class Committer:
         if seconds <= 0:
             return
         with self._lock:
-            if len(self._queue) >= self._expected or self._waiting_for_room:
+            if len(self._queue) >= self._expected or self._watchers:
                 return
             self._gate = gate = threading.Lock()
             gate.acquire()
@@ -182,14 +191,16 @@ class Committer:
         """Make the queue's first requests the group, within its bounds. The lock is held."""
         group, queue, size, events = self._group, self._queue, 0, 0
         while queue:
-            size += queue[0].size_bytes
-            events += len(queue[0].events)
+            request = queue[0]
+            size += request.size_bytes
+            events += len(request.prepared.ids)
             if group and (size > GROUP_BYTES_MAX or events > GROUP_EVENTS_MAX):
                 break
-            self._queue_bytes -= queue[0].size_bytes
-            group.append(queue.popleft())
-        if self._waiting_for_room:
-            self._room.notify_all()
+            group.append(request)  # interrupted here it is in both
+            self._queue_bytes -= request.size_bytes
+            queue.popleft()
+        if self._watchers:
+            self._tell_watchers()
 
     def _pass_on(self) -> None:
         """Tell the group, then let the next in the queue lead. After an interruption it goes on where it stopped."""
@@ -199,8 +210,8 @@ class Committer:
                 if request.done:
                     self._tell(request)
                 elif request is not self._leader and request not in self._queue:
-                    self._queue.appendleft(request)
                     self._queue_bytes += request.size_bytes
+                    self._queue.appendleft(request)
                 self._group.pop()
             self._appoint()
         while self._resolvable:  # without lead and lock: callbacks may append
@@ -210,21 +221,22 @@ class Committer:
         if request.future is not None:
             self._resolvable.append(request)
         elif request.wake is not None and request is not self._leader:
-            with suppress(RuntimeError):  # told before the interruption
-                request.wake.release()
+            _open(request.wake)
 
     def _appoint(self) -> None:
         """Give the lead to the first in the queue, or to nobody. The lock is held."""
         self._gate = None
-        if not self._queue:
-            self._leader = None
-            self._room.notify_all()
-            return
-        self._leader = first = self._queue[0]
-        if first.future is not None:
+        self._leader = self._queue[0] if self._queue else None
+        self._wake_leader()
+
+    def _wake_leader(self) -> None:
+        leader = self._leader
+        if leader is None:
+            self._tell_watchers()
+        elif leader.future is not None:
             self._wake_thread()
-        elif first.wake is not None:
-            first.wake.release()
+        elif leader.wake is not None:
+            _open(leader.wake)
 
     def _give_up(self, request: Request) -> None:
         """Take a request back whose producer waits no more; one that another commits stays in its group."""
@@ -234,6 +246,8 @@ class Committer:
                 self._queue_bytes -= request.size_bytes
         if self._leader is request:
             self._pass_on()
+        with self._lock:
+            self._wake_leader()  # where the interruption came between appointing and waking
 
     def _start_thread(self) -> None:
         with self._lock:
@@ -257,17 +271,19 @@ class Committer:
             self._last()
 
     def _wake_thread(self) -> None:
-        with suppress(RuntimeError):  # it is awake already, and looks again before it sleeps
-            self._thread_wake.release()
+        _open(self._thread_wake)  # where it is awake already, it looks again before it sleeps
 
     def close(self, why: str) -> None:
         """Commit what is queued, end the thread; what comes later is refused with `why`. A second call does nothing."""
-        with self._lock:
-            self._closed = self._closed or why
-            self._room.notify_all()
-            while self._leader is not None:
-                self._room.wait()
-            thread, self._thread = self._thread, None
+        while True:
+            with self._lock:
+                self._closed = self._closed or why
+                self._tell_watchers()
+                if self._leader is None:
+                    thread, self._thread = self._thread, None
+                    break
+                watcher = self._watch()
+            watcher.acquire()
         if thread is not None:
             self._wake_thread()
             if thread is not threading.current_thread():
@@ -288,6 +304,12 @@ class Committer:
     def _check_open(self) -> None:
         if self._closed is not None:
             raise ClosedError(self._closed)
+
+
+def _open(lock: threading.Lock) -> None:
+    """Release a lock that somebody waits for; one that was released already, before an interruption, stays so."""
+    with suppress(RuntimeError):
+        lock.release()
 
 
 def _resolve(request: Request) -> None:

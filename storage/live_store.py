@@ -57,7 +57,11 @@ class LiveStore:
         return found
 
     def write(self, entries: Sequence[Entry], *, sync: bool) -> None:
-        self._change_by(lambda store: store.write(entries, sync=sync))
+        try:
+            self._store.write(entries, sync=sync)
+        except StorageError as error:
+            self._note(error)
+            raise
 
     def sync(self) -> None:
         self._change_by(lambda store: store.sync())
@@ -72,9 +76,12 @@ class LiveStore:
         try:
             change(self._store)
         except StorageError as error:
-            if self.failure is None:
-                self.failure = error
+            self._note(error)
             raise
+
+    def _note(self, error: StorageError) -> None:
+        if self.failure is None:
+            self.failure = error
 
     def replace(self, open_again: Callable[[], Store], open_to_read: Callable[[], Store]) -> None:
         """Close the store and go on with another one. Where that can't be opened, one to read from stands in for it.

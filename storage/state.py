@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from storage import hashing, layout, tree
 from storage.errors import IntegrityError, NotALedgerError
@@ -12,8 +12,7 @@ from storage.store import Entry, Store
 from storage.tree import HASH_BYTES, Head
 
 
-@dataclass(frozen=True, slots=True)
-class TreeState:
+class TreeState(NamedTuple):
     """The Merkle tree of a ledger: its size, frontier and the unfinished tile of each level."""
 
     size: int
@@ -26,6 +25,12 @@ class TreeState:
 
     def extended(self, leaves: bytes) -> tuple[TreeState, list[Entry]]:
         """The tree after appending leaf hashes (32 bytes each), and the tiles to write: each touched one once."""
+        size = self.size + len(leaves) // HASH_BYTES
+        index = size // layout.TILE_HASHES
+        if leaves and index == self.size // layout.TILE_HASHES:  # a small commit stays within a tile
+            tile = self.tiles[0] + leaves if self.tiles else leaves
+            frontier = tree.frontier_extend(self.size, self.frontier, leaves)
+            return TreeState(size, frontier, (tile, *self.tiles[1:])), [("tree", layout.tile_key(0, index), tile)]
         frontier = self.frontier
         tiles: list[bytes] = []
         entries: list[Entry] = []
@@ -51,7 +56,7 @@ class TreeState:
             below, start, level = b"".join(complete), start // layout.TILE_HASHES, level + 1
         while tiles and not tiles[-1]:
             tiles.pop()
-        return TreeState(self.size + len(leaves) // HASH_BYTES, frontier, tuple(tiles)), entries
+        return TreeState(size, frontier, tuple(tiles)), entries
 
     def _frontier_after(self, leaves: bytes, complete: bytes, rest: bytes) -> bytes:
         """The frontier after appending leaf hashes that completed tiles with these roots and left `rest` of a tile."""
