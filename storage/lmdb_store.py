@@ -26,6 +26,7 @@ from storage.errors import (
     ReadOnlyError,
     StorageError,
     StorageFullError,
+    SyncError,
 )
 from storage.layout import FAMILIES
 from storage.lmdb_check import check_pages
@@ -41,7 +42,6 @@ from storage.lmdb_pages import (
     unpack_tree,
 )
 from storage.lmdb_tree import TreeReader, checksum
-from storage.opening import mapped_os_error
 from storage.store import Entry
 from storage.writer_lock import WriterLock
 
@@ -194,17 +194,21 @@ class LmdbStore(LmdbReader):
             raise mapped(error, folder, "open") from error
         try:
             self._begin(folder)
+        except OSError as error:
+            self._lock.release()
+            raise mapped(error, folder, "open") from error
         except BaseException:
             self._lock.release()
             raise
 
     def _begin(self, folder: Path) -> None:
-        absolute = folder.absolute()
+        absolute = self._lock.nameable(folder)
         for name in (DATA_FILE, LOCK_FILE):
             _refuse_irregular(absolute / name)
         _remove_new(absolute)  # of a compaction that was interrupted
         data = absolute / DATA_FILE
         self._absolute = absolute
+        self.path = folder
         if engine_of(absolute) == "lmdb":
             # Before the C library sees it. Nobody else writes: the lock is ours.
             file = _opened(data)
@@ -244,9 +248,9 @@ class LmdbStore(LmdbReader):
             except lmdb.MemoryError as error:
                 size //= 2
                 if size < MAP_BYTES_MIN:
-                    raise mapped(error, self._absolute, "open") from error
+                    raise mapped(error, self.path, "open") from error
             except (lmdb.Error, OSError) as error:
-                raise mapped(error, self._absolute, "open") from error
+                raise mapped(error, self.path, "open") from error
         self._map_bytes = size
         try:
             with self._environment.begin(write=True) as transaction:
@@ -256,7 +260,7 @@ class LmdbStore(LmdbReader):
                 _sync_folder(self._absolute)
             self._move_pin()
         except (lmdb.Error, OSError) as error:
-            raise mapped(error, self._absolute, "open") from error
+            raise mapped(error, self.path, "open") from error
 
     def _move_pin(self) -> None:
         assert self._environment is not None
@@ -283,9 +287,29 @@ class LmdbStore(LmdbReader):
             if sync and not self._durable:
                 self._environment.sync(True)  # type: ignore[union-attr]
         except (lmdb.Error, OSError) as error:
-            raise mapped(error, self.path, "write") from error
+            raise mapped(self._cause(error, entries), self.path, "write") from error
         finally:
             self._look()
+
+    def _cause(self, error: Exception, entries: Sequence[Entry]) -> Exception:
+        """What lies behind LMDB's EIO, its word for a write that came short: a file beside is written to find out."""
+        if getattr(error, "code", 0) != errno.EIO:
+            return error
+        size = sum(len(value or b"") for _, _, value in entries) + (1 << 16)
+        probe = self._absolute / "write.tmp"
+        try:
+            descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                at = self._file.size()
+                while size > 0:
+                    written = os.pwrite(descriptor, bytes(min(size, 1 << 20)), at)
+                    at, size = at + written, size - written
+            finally:
+                os.close(descriptor)
+                probe.unlink()
+        except OSError as refused:
+            return refused
+        return error
 
     def _written(self, entries: Sequence[Entry]) -> bool:
         """Whether the map was large enough; nothing is written where not."""
@@ -426,7 +450,7 @@ def _batches(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[byte
 
 def _remove_new(folder: Path) -> None:
     new = folder / NEW_FOLDER
-    with suppress(FileNotFoundError):
+    if new.is_dir() and not new.is_symlink():
         (new / DATA_FILE).unlink(missing_ok=True)
         new.rmdir()
 
@@ -444,13 +468,13 @@ def mapped(error: Exception, path: Path, doing: str) -> StorageError:
     if isinstance(error, StorageError):
         return error
     number = error.errno if isinstance(error, OSError) else getattr(error, "code", 0)
-    text = f"{path}: {doing}: {error}"
+    reason = os.strerror(number) if number is not None and number > 0 else str(error)
     if number in _FULL:
-        return StorageFullError(text)
+        return StorageFullError(f"{path}: no space left, found in {doing}: {reason}")
     if number in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return ReadOnlyError(text)
+        return ReadOnlyError(f"{path}: can't be written, found in {doing}: {reason}")
     if number in _LIMITS:
-        return LimitError(text)
-    if isinstance(error, OSError):
-        return mapped_os_error(error, path)
-    return StorageError(text)
+        return LimitError(f"{path}: {doing}: {reason}")
+    if number == errno.EIO:
+        return SyncError(f"{path}: not on the disk, found in {doing}: {reason}")
+    return StorageError(f"{path}: {doing}: {error}")

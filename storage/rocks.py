@@ -152,7 +152,7 @@ class RocksStore:
         except OSError as error:
             raise mapped(error, path, "open") from error
         try:
-            folder = _nameable(path, lock)
+            folder = lock.nameable(path)
             database, dropped_bytes = _database(
                 path, folder, lambda torn: torn_log.cut(folder, torn), read_only=False, paranoid=True
             )
@@ -324,16 +324,6 @@ class RocksStore:
 
     def _mapped(self, error: Exception, doing: str) -> StorageError:
         return mapped(error, self.path, doing, self._folder)
-
-
-def _nameable(path: Path, lock: WriterLock) -> Path:
-    """The folder as the engine can name it, whatever the current folder becomes: absolute, and in UTF-8."""
-    folder = path.absolute()
-    try:
-        str(folder).encode()
-    except UnicodeEncodeError:
-        return lock.folder
-    return folder
 
 
 def _unreadable(error: OSError, path: Path) -> StorageError:

@@ -29,10 +29,17 @@ class WriterLock:
                 who = f"this process ({pid})"
             raise LockedError(f"{folder}: {who} holds the ledger for writing", pid) from None
 
-    @property
-    def folder(self) -> Path:
-        """The locked folder under a name in ASCII, good in this process until the lock is given up."""
-        return Path(f"/proc/self/fd/{self._descriptor}")
+    def nameable(self, folder: Path) -> Path:
+        """The locked folder as an engine can name it, whatever the current folder becomes: absolute, and in UTF-8.
+
+        Where its name is no UTF-8, a name that is good in this process until the lock is given up.
+        """
+        absolute = folder.absolute()
+        try:
+            str(absolute).encode()
+        except UnicodeEncodeError:
+            return Path(f"/proc/self/fd/{self._descriptor}")
+        return absolute
 
     def release(self) -> None:
         """Give the lock up; a second call does nothing. In a forked child the parent keeps it."""

@@ -82,17 +82,22 @@ def small_disk(tmp_path):
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.fixture(params=["rocksdb", "lmdb"])
+def engine(request, monkeypatch):
+    """The engine that new ledgers of this process get: the test runs with each."""
+    monkeypatch.setattr("storage.engines.DEFAULT", request.param)
+    return request.param
+
+
 @pytest.fixture
 def rewrite():
     """rewrite(run, puts, deletes): change a closed ledger's database behind its back."""
 
     def change(run, puts=(), deletes=()):
-        from storage.rocks import RocksStore
+        from storage.engines import open_store
 
-        store = RocksStore.open(run / "ledger", read_only=False)
-        store.write(list(puts), sync=True)
-        for family, key in deletes:
-            store._families[family].delete(key)
+        store = open_store(run / "ledger", read_only=False)
+        store.write([*puts, *((family, key, None) for family, key in deletes)], sync=True)
         store.close()
 
     return change

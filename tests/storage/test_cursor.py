@@ -11,6 +11,8 @@ from storage import ConsumerCursor, Cursor, ForkError, IntegrityError, Ledger, R
 from storage.layout import tile_key
 from storage.tree import EMPTY_ROOT, root_of_leaves
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "cursor.md"
 
 

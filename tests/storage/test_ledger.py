@@ -22,6 +22,8 @@ from storage import (
 from storage.event import EVENT_BYTES_MAX
 from storage.tree import EMPTY_ROOT
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 def plain_root(events):
     """The root over events by the definitions of leaf and tree, one event at a time."""

@@ -9,6 +9,9 @@ import pytest
 from storage import Event, IntegrityError, Ledger, StorageError, layout, verify_ledger
 from storage.layout import cursor_key, log_key, pack_cursor, tile_key
 
+pytestmark = pytest.mark.usefixtures("engine")
+ON_ROCKSDB = pytest.mark.parametrize("engine", ["rocksdb"], indirect=True)  # about its own files
+
 N = 300
 
 
@@ -307,6 +310,7 @@ def test_a_damaged_end_is_refused_for_writing_and_nothing_is_altered(stored, rew
     assert directory_digest(run) == before
 
 
+@ON_ROCKSDB
 @pytest.mark.parametrize("pattern", ["CURRENT", "MANIFEST-*", "*.sst"])
 def test_a_deleted_file_of_the_engine_is_damage(stored, pattern):
     run, _, _ = stored
@@ -357,7 +361,7 @@ def read_what_can_be_read(run, events):
         assert refused in (None, (reached,))
 
 
-NOBODY_READS = re.compile(r"LOG|OPTIONS-\d+|IDENTITY|rocksdict-config\.json|LOCK")
+NOBODY_READS = re.compile(r"LOG|OPTIONS-\d+|IDENTITY|rocksdict-config\.json|LOCK|lock\.mdb")
 
 
 def damage_at_random(run, events, head, rounds, seed):
@@ -384,18 +388,20 @@ def damage_at_random(run, events, head, rounds, seed):
     return found
 
 
-def test_a_damaged_file_is_found_or_changes_nothing_that_is_returned(stored):
+def test_a_damaged_file_is_found_or_changes_nothing_that_is_returned(stored, engine):
     run, events, head = stored
-    assert damage_at_random(run, events, head, rounds=50, seed=1) > 30
+    # A third of the small LMDB file is free pages.
+    assert damage_at_random(run, events, head, rounds=50, seed=1) > (30 if engine == "rocksdb" else 15)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_many_damaged_files_are_found_or_change_nothing_that_is_returned(stored, seed):
+def test_many_damaged_files_are_found_or_change_nothing_that_is_returned(stored, seed, engine):
     run, events, head = stored
-    assert damage_at_random(run, events, head, rounds=150, seed=seed) > 90
+    assert damage_at_random(run, events, head, rounds=150, seed=seed) > (90 if engine == "rocksdb" else 50)
 
 
+@ON_ROCKSDB
 def test_a_log_of_the_engine_cut_after_a_crash_gives_a_prefix_and_a_flip_in_it_is_found(stored, python):
     run, _, _ = stored
     done = python(
@@ -434,6 +440,7 @@ os._exit(0)
     assert verify_ledger(run).ok
 
 
+@ON_ROCKSDB
 def test_blocks_swapped_between_two_ledgers_are_found(stored, tmp_path, make_event):
     run, events, _ = stored
     other = tmp_path / "other"

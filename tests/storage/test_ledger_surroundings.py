@@ -6,12 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rocksdict import Options, Rdict
 
-from storage import Event, IntegrityError, Ledger, StorageFullError, layout, opening, rocks, verify_ledger
+from storage import Event, IntegrityError, Ledger, StorageFullError, layout, lmdb_store, opening, rocks, verify_ledger
+
+pytestmark = pytest.mark.usefixtures("engine")
+ON_ROCKSDB = pytest.mark.parametrize("engine", ["rocksdb"], indirect=True)  # about its own files
 
 
 def _fill(ledger: Ledger, count: int, size: int = 10) -> None:
@@ -48,7 +52,11 @@ def test_a_folder_whose_name_is_no_utf8_holds_a_ledger(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
-@pytest.mark.parametrize("name", ["HEAD", "ledger/CURRENT", "ledger/*.sst"])
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [("rocksdb", "HEAD"), ("rocksdb", "ledger/CURRENT"), ("rocksdb", "ledger/*.sst"), ("lmdb", "ledger/data.mdb")],
+    indirect=["engine"],
+)
 def test_what_is_no_regular_file_is_damage_and_is_not_waited_for(run: Path, name: str, kind: str) -> None:
     (file, *_) = sorted(run.glob(name))
     file.unlink()
@@ -72,14 +80,13 @@ def test_a_longer_head_file_is_not_read_to_its_end(run: Path) -> None:
     assert [problem.text for problem in verify_ledger(run).problems] == [f"{run}/HEAD: expected 48 bytes, got more"]
 
 
-def _raw(run: Path) -> Rdict:
-    options = Options(raw_mode=True)
-    families = {name: Options(raw_mode=True) for name in layout.FAMILIES}
-    return Rdict(str(run / "ledger"), options, families)
+Rewrite = Callable[..., None]
 
 
+@ON_ROCKSDB
 def test_a_family_that_no_ledger_has_is_named(run: Path) -> None:
-    database = _raw(run)
+    families = {name: Options(raw_mode=True) for name in layout.FAMILIES}
+    database = Rdict(str(run / "ledger"), Options(raw_mode=True), families)
     database.create_column_family("evil", Options(raw_mode=True)).close()
     database[b"key"] = b"value"
     database.close()
@@ -89,21 +96,19 @@ def test_a_family_that_no_ledger_has_is_named(run: Path) -> None:
     ]
 
 
-def test_a_claimed_size_without_events_is_told_in_one_line_and_not_counted_out(run: Path) -> None:
-    database = _raw(run)
-    database.get_column_family("log")[(2**60).to_bytes(8, "big")] = bytes(80)
-    database.get_column_family("meta")[b"head"] = (2**61).to_bytes(8, "big") + bytes(32)
-    database.close()
+def test_a_claimed_size_without_events_is_told_in_one_line_and_not_counted_out(run: Path, rewrite: Rewrite) -> None:
+    head = (2**61).to_bytes(8, "big") + bytes(32)
+    rewrite(run, [("log", (2**60).to_bytes(8, "big"), bytes(80)), ("meta", b"head", head)])
     texts = [problem.text for problem in verify_ledger(run).problems]
     assert f"ranks 5..{2**60 - 1} are missing; what follows was not checked" in texts
     assert len(texts) < 10
 
 
-def test_a_value_that_no_event_fills_is_refused_by_its_size(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_no_event_fills_is_refused_by_its_size(
+    run: Path, rewrite: Rewrite, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("storage.state.VALUE_BYTES_MAX", 70)
-    database = _raw(run)
-    database.get_column_family("log")[(2).to_bytes(8, "big")] = bytes(71)
-    database.close()
+    rewrite(run, [("log", (2).to_bytes(8, "big"), bytes(71))])
     (first, *_) = verify_ledger(run).problems
     assert first.text == "rank 2: log/0000000000000002: expected at most 70 bytes, got 71"
     with Ledger.open(run, mode="r") as ledger:
@@ -113,10 +118,8 @@ def test_a_value_that_no_event_fills_is_refused_by_its_size(run: Path, monkeypat
         assert [rank for rank, _ in ledger.scan(3)] == [3, 4]
 
 
-def test_a_stored_name_cannot_steer_the_terminal(run: Path) -> None:
-    database = _raw(run)
-    database.get_column_family("meta")[b"\x1b[2J\nverified"] = b""
-    database.close()
+def test_a_stored_name_cannot_steer_the_terminal(run: Path, rewrite: Rewrite) -> None:
+    rewrite(run, [("meta", b"\x1b[2J\nverified", b"")])
     (problem,) = verify_ledger(run).problems
     assert problem.where == "meta/\\x1b[2J\\nverified"
 
@@ -131,6 +134,7 @@ def test_a_ledger_whose_making_fails_leaves_nothing(
     if was_there:
         (tmp_path / "run").mkdir()
     monkeypatch.setattr(rocks.RocksStore, "write", full)
+    monkeypatch.setattr(lmdb_store.LmdbStore, "write", full)
     with pytest.raises(StorageFullError):
         Ledger.open(tmp_path / "run")
     assert list(tmp_path.rglob("*")) == [tmp_path / "run"] * was_there

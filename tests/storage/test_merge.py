@@ -13,6 +13,8 @@ from storage import EquivocationError, Event, IntegrityError, Ledger, RetiredErr
 from storage.layout import log_key
 from storage.sorted_records import SortedRecords
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 PRODUCERS = ("gate", "gate\0", "gate\0a", "gatë", "pump", "valve")
 
 

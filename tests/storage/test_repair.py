@@ -10,6 +10,8 @@ from storage.layout import FAMILIES, cursor_key, log_key, tile_key
 from storage.repair import repair_ledger
 from storage.tree import leaf, leaf_hash
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 N = 300
 
 
@@ -28,9 +30,9 @@ def contents():
     """contents(run): every key and value of a ledger, and HEAD."""
 
     def read(run):
-        from storage.rocks import RocksStore
+        from storage.engines import open_store
 
-        store = RocksStore.open(run / "ledger", read_only=True)
+        store = open_store(run / "ledger", read_only=True)
         found = {family: dict(store.scan(family)) for family in FAMILIES}
         store.close()
         return found, (run / "HEAD").read_bytes()

@@ -9,6 +9,9 @@ from storage.layout import cursor_key, log_key, pack_cursor
 from storage.retire import ranges
 from storage.tree import leaf
 
+pytestmark = pytest.mark.usefixtures("engine")
+ON_ROCKSDB = pytest.mark.parametrize("engine", ["rocksdb"], indirect=True)  # about its own files
+
 N = 300
 
 
@@ -52,6 +55,7 @@ def test_the_payload_is_in_no_file_afterwards_and_all_others_are(stored, events)
         assert ledger.head() == head
 
 
+@ON_ROCKSDB
 def test_an_event_that_is_only_in_the_write_ahead_log_leaves_it_too(stored, make_event):
     run, _ = stored
     with Ledger.open(run) as ledger:
