@@ -23,14 +23,16 @@ from storage import (
 from storage.layout import log_key
 from storage.log_tail import WAITS_MAX, LogTail, TailLostError
 
+ENGINES = ("rocksdb", "lmdb")
+
 WRITER = """
 import hashlib, sys, time
 from storage import Event, Ledger
-run, start, stop, batch, effect_bytes, flush = sys.argv[1], *map(int, sys.argv[2:])
+run, engine, stop, batch, effect_bytes, flush = *sys.argv[1:3], *map(int, sys.argv[3:])
 def event(i):
     effect = (hashlib.sha256(b"%d" % i).digest() * (effect_bytes // 32 + 1))[:effect_bytes]
     return Event(producer="fleet-1", effect=effect, kind="note.text", sequence=i, tick=i)
-with Ledger.open(run, sync="os") as ledger:
+with Ledger.open(run, sync="os", engine=engine) as ledger:
     at = ledger.head().size
     while at < stop:
         n = min(batch, stop - at)
@@ -53,8 +55,8 @@ def writer(run):
     """writer(stop, …): a process that appends up to a size."""
     started = []
 
-    def start(stop, batch=10, effect_bytes=100, flush=0):
-        arguments = [str(n) for n in (0, stop, batch, effect_bytes, flush)]
+    def start(engine, stop, batch=10, effect_bytes=100, flush=0):
+        arguments = [engine, *(str(n) for n in (stop, batch, effect_bytes, flush))]
         process = subprocess.Popen([sys.executable, "-c", WRITER, str(run), *arguments], stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout.readline()
@@ -79,19 +81,21 @@ def checked(feed, stop, effect_bytes, start=0):
     assert expected == stop
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("stop", "batch", "effect_bytes", "flush"),
     [(1500, 10, 100, 0), (3000, 100, 300, 500), (60, 1, 100_000, 7), (6000, 500, 700, 0)],
 )
-def test_a_follower_gets_what_a_live_writer_appends(run, writer, stop, batch, effect_bytes, flush):
-    process = writer(stop, batch, effect_bytes, flush)
+def test_a_follower_gets_what_a_live_writer_appends(run, writer, engine, stop, batch, effect_bytes, flush):
+    process = writer(engine, stop, batch, effect_bytes, flush)
     checked(follow(run, poll_s=0.005), stop, effect_bytes)
     process.wait(timeout=60)
 
 
-def test_a_follower_goes_on_when_the_writer_is_killed_and_starts_again(run, writer):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_follower_goes_on_when_the_writer_is_killed_and_starts_again(run, writer, engine):
     feed = follow(run, poll_s=0.005)
-    process = writer(100_000, batch=7)
+    process = writer(engine, 100_000, batch=7)
     taken = 0
     for _ in range(3):
         wanted = taken + 150
@@ -102,7 +106,7 @@ def test_a_follower_goes_on_when_the_writer_is_killed_and_starts_again(run, writ
                 break
         process.send_signal(signal.SIGKILL)
         process.wait()
-        process = writer(100_000, batch=7)
+        process = writer(engine, 100_000, batch=7)
     checked(feed, taken + 200, 100, start=taken)
 
 
@@ -115,8 +119,9 @@ def test_following_changes_no_byte_and_ends_where_it_is_told(run, fill, director
     assert directory_digest(run) == before
 
 
-def test_what_was_there_when_stop_said_so_is_still_given_out(run, make_event):
-    with Ledger.open(run, sync="os") as ledger:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_was_there_when_stop_said_so_is_still_given_out(run, make_event, engine):
+    with Ledger.open(run, sync="os", engine=engine) as ledger:
         ledger.append(make_event(0))
         asked = []
 
