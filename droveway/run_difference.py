@@ -1,6 +1,7 @@
 """Where two runs part: what their scenarios say differently, the first event that differs, and the first decision."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,9 +12,10 @@ from droveway.scenario_difference import DERIVED, scenario_differences
 
 if TYPE_CHECKING:
     from coord.stl import RunReader
-    from storage import Event
+    from storage import Cursor, Event, Retired
 
 SHOWN_MAX: Final = 10
+RETIRED: Final = "retired"  # stands for the kind of an event whose payload is gone
 
 
 @dataclass(frozen=True)
@@ -50,19 +52,22 @@ class Difference:
 class Comparison:
     """Two runs side by side: `first` is None when they hold the same events.
 
+    `common` and `common_root`: how many events from the first on are the same in both, and the root over them.
     `scenario` has every difference of the scenarios (one an array), `decision` the first row of a plan that differs,
     frames paired in their order, None where all decisions that both runs have are the same.
     """
 
     sizes: tuple[int, int]
-    root: bytes
+    roots: tuple[bytes, bytes]
+    common: int
+    common_root: bytes
     first: Difference | None = None
     scenario: list[Difference] = field(default_factory=list)
     decision: Difference | None = None
 
     def __str__(self) -> str:
         if self.first is None:
-            return f"equal: {self.sizes[0]} events, root {self.root.hex()}"
+            return f"equal: {self.sizes[0]} events, root {self.roots[0].hex()}"
         told = [self.first] if self.first not in self.scenario else self.scenario[:SHOWN_MAX]
         lines = [str(difference) for difference in told]
         hidden = len(self.scenario) - SHOWN_MAX
@@ -76,50 +81,68 @@ class Comparison:
 
 
 def compare(left: "RunReader", right: "RunReader") -> Comparison:
-    """Compare two runs event by event. Raises InputProblem where one of them is damaged.
+    """Compare two runs. Raises InputProblem where one of them is damaged.
 
-    Equal heads are not believed: both ledgers are checked against their own tree, as `verify` does.
+    Where they part is found from the roots of ever closer prefixes. Roots are not believed: both ledgers are checked
+    against their own tree, as `verify` does.
     """
-    sizes, root = (left.size, right.size), left.root
-    if (left.size, left.root) == (right.size, right.root):
-        require_whole(left)
-        require_whole(right)
-        return Comparison(sizes, root)
-    found = _first_difference(left, right)
-    if found is None:
-        require_whole(left)
-        require_whole(right)
-        raise AssertionError("the same events have the same root")
+    sizes, roots = (left.size, right.size), (left.root, right.root)
+    common = _common(left, right)
+    require_whole(left, common)
+    require_whole(right, common)
+    assert common is not None, "a tree that is whole proves its prefixes"
+    same = (sizes, roots, common.rank, common.root)
+    if sizes[0] == sizes[1] and roots[0] == roots[1]:
+        return Comparison(*same)
+    found = _first_difference(common.rank, left, right)
     scenario = found if found[0].rank == 0 and found[0].kind == "coord.scenario" else []
-    return Comparison(sizes, root, found[0], scenario, _first_decision(left, right))
+    return Comparison(*same, found[0], scenario, _first_decision(common.rank, left, right))
 
 
-def require_whole(reader: "RunReader") -> None:
-    """InputProblem unless every stored byte of a ledger agrees with its root."""
+def _common(left: "RunReader", right: "RunReader") -> "Cursor | None":
+    """How far both hold the same, None where damage of a tree hides it."""
+    from storage import IntegrityError, common_prefix
+
+    try:
+        return common_prefix(left.ledger, right.ledger)
+    except IntegrityError:
+        return None
+
+
+def require_whole(reader: "RunReader", common: "Cursor | None") -> None:
+    """InputProblem unless every stored byte of a ledger agrees with its root; it tells what both have in common."""
     from storage import verify_ledger
 
     path = reader.ledger.path
     report = verify_ledger(path)
     if not report.ok:
         text = group_text(grouped(report.problems)[0]).removeprefix(f"{path}: ")
-        raise InputProblem(path, f"expected a whole ledger, got damage: {text}", f"droveway verify {quoted(path)}")
+        told = "" if common is None else f"; by their trees both have the first {common.rank} events"
+        raise InputProblem(
+            path, f"expected a whole ledger, got damage: {text}{told}", f"droveway verify {quoted(path)}"
+        )
 
 
-def _events(reader: "RunReader") -> Iterator[tuple[int, "Event"]]:
+def _events(reader: "RunReader", start: int = 0, stop: int | None = None) -> Iterator[tuple[int, "Event | Retired"]]:
     with reading(reader.ledger.path):
-        yield from reader.ledger.scan()
+        yield from reader.ledger.scan(start, stop, retired=True)
 
 
-def _first_difference(left: "RunReader", right: "RunReader") -> list[Difference] | None:
-    """The first event that differs: one difference, or, of a scenario, each."""
-    for (rank, event), (_, other) in zip(_events(left), _events(right), strict=False):
-        if event != other:
-            return _event_differences(rank, event, other, left, right)
+def _first_difference(rank: int, left: "RunReader", right: "RunReader") -> list[Difference]:
+    """What differs in the events at the rank where two runs part: one difference, or, of a scenario, each."""
+    from storage import Event
+
     sizes = (left.size, right.size)
-    if sizes[0] == sizes[1]:
-        return None
-    longer = (left if sizes[0] > sizes[1] else right).ledger.at(min(sizes))
-    return [Difference(min(sizes), longer.kind, longer.tick, None, "number of events", *sizes)]
+    if rank == min(sizes):
+        ((_, longer),) = _events(left if sizes[0] > sizes[1] else right, rank, rank + 1)
+        kind, tick = (longer.kind, longer.tick) if isinstance(longer, Event) else (RETIRED, None)
+        return [Difference(rank, kind, tick, None, "number of events", *sizes)]
+    ((_, event),), ((_, other),) = (list(_events(reader, rank, rank + 1)) for reader in (left, right))
+    if isinstance(event, Event) and isinstance(other, Event):
+        return _event_differences(rank, event, other, left, right)
+    whole = next((one for one in (event, other) if isinstance(one, Event)), None)
+    kind, tick = (RETIRED, None) if whole is None else (whole.kind, whole.tick)
+    return [Difference(rank, kind, tick, None, "id", event.id, other.id)]
 
 
 def _event_differences(
@@ -168,12 +191,15 @@ def _effect_differences(
     rank: int, event: "Event", other: "Event", left: "RunReader", right: "RunReader"
 ) -> Iterator[Parted]:
     from coord import stl
+    from coord.errors import RunError
 
     if event.kind == stl.INPUTS:
         states = []
         for reader in (left, right):
-            with reading(reader.ledger.path):
+            with reading(reader.ledger.path), suppress(RunError):  # what the state depends on may be retired
                 states.append(reader.state_at(event.tick).inputs)
+        if len(states) < 2:
+            return
         yield from _input_differences(states[0], states[1], _ids(left), _ids(right))
     elif event.kind == stl.FRAME:
         yield from _frame_differences(event.effect, other.effect, (rank, 0, event.tick), _ids(left), _ids(right))
@@ -228,20 +254,31 @@ def _frame_differences(
         yield found.field, ids.value(found.field, found.expected), their_ids.value(found.field, found.got), row
 
 
-def _frame_events(reader: "RunReader") -> Iterator[tuple[int, "Event"]]:
+def _frame_events(reader: "RunReader", start: int) -> Iterator[tuple[int, int, "Event"]]:
+    """Number (the frame id, which counts them), rank and event of each frame that is not retired."""
     from coord import stl
+    from storage import Event
 
-    return ((rank, event) for rank, event in _events(reader) if event.kind == stl.FRAME)
+    for rank, event in _events(reader, start):
+        if isinstance(event, Event) and event.kind == stl.FRAME and len(event.effect) >= 16:
+            yield int.from_bytes(event.effect[8:16], "little"), rank, event
 
 
-def _first_decision(left: "RunReader", right: "RunReader") -> Difference | None:
+def _first_decision(start: int, left: "RunReader", right: "RunReader") -> Difference | None:
     """The first row that differs, frames paired in their order: digests of other inputs are no decision."""
     ids, their_ids = _ids(left), _ids(right)
-    for (rank, event), (_, other) in zip(_frame_events(left), _frame_events(right), strict=False):
-        if event.effect[128:] == other.effect[128:]:
+    ours, theirs = _frame_events(left, start), _frame_events(right, start)
+    one, two = next(ours, None), next(theirs, None)
+    while one is not None and two is not None:
+        if one[0] != two[0]:  # one of them is retired on one side
+            one, two = (next(ours, None), two) if one[0] < two[0] else (one, next(theirs, None))
             continue
-        for name, one, two, row in _frame_differences(
-            event.effect, other.effect, (rank, 0, event.tick), ids, their_ids
-        ):
-            return Difference(rank, event.kind, event.tick, row, name, one, two)
+        _, rank, event = one
+        effect = two[2].effect
+        if event.effect[128:] != effect[128:]:
+            for name, expected, got, row in _frame_differences(
+                event.effect, effect, (rank, 0, event.tick), ids, their_ids
+            ):
+                return Difference(rank, event.kind, event.tick, row, name, expected, got)
+        one, two = next(ours, None), next(theirs, None)
     return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from storage.append_store import AppendStore, make_store_recovered, rebuild_rank_sidecar
     from storage.catalog import Catalog
     from storage.checkpoint import Checkpoint
-    from storage.cursor import ConsumerCursor, Cursor
+    from storage.cursor import ConsumerCursor, Cursor, common_prefix
     from storage.errors import (
         CanonicalError,
         ClosedError,
@@ -105,6 +105,7 @@ _HOMES = {
     "VerifierKey": "keys",
     "Witness": "witness",
     "WitnessError": "errors",
+    "common_prefix": "cursor",
     "cosign": "witnessing",
     "follow": "following",
     "make_store_recovered": "append_store",
@@ -164,6 +165,7 @@ __all__ = [
     "Witness",
     "WitnessError",
     "build_info",
+    "common_prefix",
     "cosign",
     "follow",
     "make_store_recovered",

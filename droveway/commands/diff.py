@@ -18,7 +18,8 @@ def command(out: Output, left: Path, right: Path) -> int:
     """Find the first event in which two runs differ: its rank, kind and tick, the agent and the field.
 
     Of scenarios all differences are told, and after them the first other decision. Exit 0 when the runs hold the same
-    events and both ledgers are whole, 1 when they differ, 3 when one is damaged. Reads only.
+    events and both ledgers are whole, 1 when they differ, 3 when one is damaged. Of retired events only the ids are
+    compared. Reads only.
     """
     from droveway.reading_run import opened_run
     from droveway.run_difference import compare
@@ -27,12 +28,14 @@ def command(out: Output, left: Path, right: Path) -> int:
         readers = [stack.enter_context(opened_run(out, path)) for path in (left, right)]
         found = compare(*readers)
     if found.first is None:
-        out.result({"equal": True, "size": found.sizes[0], "root": found.root}, str(found))
+        out.result({"equal": True, "size": found.sizes[0], "root": found.roots[0]}, str(found))
         return exits.YES
     record = {
         "equal": False,
         **found.first.to_dict(),
         "sizes": found.sizes,
+        "roots": found.roots,
+        "common": {"size": found.common, "root": found.common_root},
         "scenario": [one.to_dict() for one in found.scenario],
         "decision": None if found.decision is None else found.decision.to_dict(),
     }

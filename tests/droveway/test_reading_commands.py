@@ -1,5 +1,6 @@
 """verify, replay, explain, diff, info and import: what they answer about good runs and files."""
 
+import hashlib
 import json
 import shutil
 import struct
@@ -298,8 +299,24 @@ def test_diff_names_the_first_difference_in_the_scenario(ask: Ask, yard_run: Pat
     ask("simulate", YARD, "-o", tmp_path / "other", "--ticks", 30, "--seed", 8)
     told = ask("diff", yard_run, tmp_path / "other", "--json")
     assert told.code == 1
-    named = ["equal", "rank", "kind", "tick", "row", "field", "expected", "got", "sizes", "scenario", "decision"]
+    named = [
+        "equal",
+        "rank",
+        "kind",
+        "tick",
+        "row",
+        "field",
+        "expected",
+        "got",
+        "sizes",
+        "roots",
+        "common",
+        "scenario",
+        "decision",
+    ]
     assert list(told.record) == named
+    assert told.record["common"] == {"size": 0, "root": hashlib.sha256().hexdigest()}
+    assert [len(root) for root in told.record["roots"]] == [64, 64]
     assert (told.record["rank"], told.record["kind"]) == (0, "coord.scenario")
     (only,) = told.record["scenario"]
     assert list(only) == named[1:8]
@@ -359,7 +376,8 @@ def test_diff_of_a_forged_run_is_never_equal(side: int, ask: Ask, yard_run: Path
     ask("simulate", YARD, "-o", tmp_path / "short", "--ticks", 20)
     told = ask("diff", forged, tmp_path / "short")
     assert (told.code, told.out) == (3, "")
-    assert told.err.startswith(f"error: {forged}: rank 10 ")
+    assert told.err.startswith(f"error: {forged}: expected a whole ledger, got damage: rank 10")
+    assert "; by their trees both have the first 41 events\n" in told.err
 
 
 def test_diff_names_the_length_when_one_run_is_longer(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
@@ -369,6 +387,29 @@ def test_diff_names_the_length_when_one_run_is_longer(ask: Ask, yard_run: Path, 
     record = told.record
     assert (record["rank"], record["kind"], record["tick"]) == (41, "coord.inputs", 20)
     assert (record["field"], record["expected"], record["got"]) == ("number of events", 61, 41)
+
+
+def test_diff_goes_on_over_retired_events(ask: Ask, yard_run: Path, tmp_path: Path, rewritten: Any) -> None:
+    from storage import Ledger
+
+    rewritten(yard_run, tmp_path / "other", tick=12, agent=5, zone=0xFFFFFFFF)
+    bare = Path(shutil.copytree(yard_run, tmp_path / "bare"))
+    with Ledger.open(bare) as ledger:
+        ledger.retire([4, 7, 8])
+    record = ask("diff", bare, tmp_path / "other", "--json").record
+    assert (record["rank"], record["row"], record["field"], record["common"]["size"]) == (26, "agent 5", "zone", 26)
+    assert ask("diff", yard_run, bare).code == 0
+    with Ledger.open(bare) as ledger:
+        ledger.retire([26])
+        gone = ledger.prove(26) and next(ledger.scan(26, 27, retired=True))[1].id.hex()
+    record = ask("diff", bare, tmp_path / "other", "--json").record
+    assert (record["rank"], record["kind"], record["tick"], record["field"]) == (26, "coord.frame", 12, "id")
+    assert record["expected"] == gone
+    assert record["decision"] is None
+    with Ledger.open(tmp_path / "other") as ledger:
+        ledger.retire([26])
+    record = ask("diff", bare, tmp_path / "other", "--json").record
+    assert (record["rank"], record["kind"], record["tick"], record["field"]) == (26, "retired", None, "id")
 
 
 def test_diff_names_agent_and_field_of_the_first_other_decision(

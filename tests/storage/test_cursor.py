@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import ConsumerCursor, Cursor, ForkError, IntegrityError, Ledger, RollbackError, StorageError
+from storage import (
+    ConsumerCursor,
+    Cursor,
+    ForkError,
+    IntegrityError,
+    Ledger,
+    RollbackError,
+    StorageError,
+    common_prefix,
+)
 from storage.layout import tile_key
 from storage.tree import EMPTY_ROOT, root_of_leaves
 
@@ -105,6 +114,22 @@ def test_a_cursor_of_another_history_is_a_fork_and_of_a_longer_one_a_rollback(tm
         assert (rollback.value.size_seen, rollback.value.size_now) == (31, 30)
         assert str(rollback.value) == f"{b.path}: the cursor has read 31 events, the ledger has 30"
         assert [rank for rank, _ in b.scan_from(Cursor())] == list(range(30))
+
+
+@pytest.mark.parametrize(("sizes", "parting"), [
+    ((0, 5), 0), ((5, 5), 5), ((9, 300), 9), ((600, 600), 0), ((600, 513), 1), ((600, 513), 255), ((600, 600), 256),
+    ((512, 600), 512), ((600, 512), 300), ((600, 600), 599),
+])  # fmt: skip
+def test_the_common_prefix_ends_where_two_ledgers_part(tmp_path, make_event, sizes, parting):
+    opened = []
+    for number, size in enumerate(sizes):
+        opened.append(Ledger.open(tmp_path / str(number), sync="os"))
+        opened[-1].append_many([make_event(i, effect=b"%d" % (number if i >= parting else 7)) for i in range(size)])
+    left, right = opened
+    common = common_prefix(left, right)
+    assert common == common_prefix(right, left) == left.cursor_at(parting) == right.cursor_at(parting)
+    for ledger in opened:
+        ledger.close()
 
 
 def test_a_damaged_tile_is_damage_and_no_fork(run, fill, rewrite):
