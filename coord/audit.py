@@ -30,7 +30,7 @@ from coord.world import World
 from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
-    from coord.stl import Event, Ledger
+    from coord.stl import Event, Ledger, PublishedLedger
 
 Records = npt.NDArray[np.void]
 Progress = Callable[[int, int], None]
@@ -38,21 +38,21 @@ Progress = Callable[[int, int], None]
 
 @plain_mode()
 def audit(
-    run: Ledger | str | Path,
+    run: Ledger | PublishedLedger | str | Path,
     *,
     replan: bool = True,
     resimulate: bool = False,
     expect: tuple[int, bytes | str] | str | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Check a run: its ledger, its structure, and every decision.
+    """Check a run, or one that is published at a URL: its ledger, its structure, and every decision.
 
     `replan` rebuilds the stored inputs and makes each plan again. `resimulate` makes every event again from scenario
     and seed. `expect` is (size, root), or the text of a checkpoint, kept elsewhere: the ledger must contain it.
     `progress` is called with steps done and steps in all, two an event.
 
     Never raises for damage; it raises ValueError for a malformed `expect`, NotALedgerError (of storage) where there is
-    no ledger.
+    no ledger, ObjectStoreError where a URL can't be reached.
 
     >>> import tempfile
     >>> from coord import Scenario, simulate
@@ -67,16 +67,16 @@ def audit(
 
     wanted = None if expect is None else parse_checkpoint(expect)
     report = Report()
-    path = Path(run) if isinstance(run, str | Path) else run.path
+    place = run if isinstance(run, str | Path) else run.path
     first = None if progress is None else lambda done, size: progress(done, 2 * size)
     told: set[int | None] = set()
-    for problem in stl.ledger_problems(path, report, wanted, first):
+    for problem in stl.ledger_problems(place, report, wanted, first):
         report.add_problem(problem)
         told.add(problem.rank)
     if not isinstance(run, str | Path):
         _scan(run, report, replan, resimulate, progress, told)
         return report
-    ledger = stl.try_open(path, report)
+    ledger = stl.try_open(place, report)
     if ledger is not None:
         with ledger:
             _scan(ledger, report, replan, resimulate, progress, told)
@@ -84,7 +84,12 @@ def audit(
 
 
 def _scan(
-    ledger: Ledger, report: Report, replan: bool, resimulate: bool, progress: Progress | None, told: set[int | None]
+    ledger: Ledger | PublishedLedger,
+    report: Report,
+    replan: bool,
+    resimulate: bool,
+    progress: Progress | None,
+    told: set[int | None],
 ) -> None:
     from coord import stl
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from coord.zone_catalog import ZoneCatalog
     from storage import Event as Event  # noqa: PLC0414 - for audit and simulate, which don't import storage
     from storage import Ledger as Ledger  # noqa: PLC0414
+    from storage import PublishedLedger as PublishedLedger  # noqa: PLC0414
     from storage import Reader as Reader  # noqa: PLC0414
     from storage import Receipt
 
@@ -145,11 +146,18 @@ def remove_run(path: Path, was_there: bool) -> None:
             path.rmdir()
 
 
-def open_ledger(path: str | Path) -> Ledger:
-    """The ledger of a run, read-only: nothing in the folder changes."""
-    from storage import Ledger
+def is_published(place: str | Path) -> bool:
+    """Whether a place is where a ledger is published (a URL, or a folder with a checkpoint), and no RUN."""
+    from storage.published import is_published
 
-    return Ledger.open(path, mode="r")
+    return is_published(str(place))
+
+
+def open_ledger(place: str | Path) -> Ledger | PublishedLedger:
+    """The ledger of a run, or one that is published at a URL, read-only: nothing there changes."""
+    from storage import Ledger, open_published
+
+    return open_published(str(place)) if is_published(place) else Ledger.open(place, mode="r")
 
 
 class RunReader:
@@ -158,7 +166,7 @@ class RunReader:
     Raises RunError where the ledger holds no run; what the bytes prove is `coord.audit`'s business.
     """
 
-    def __init__(self, ledger: Ledger, *, owned: bool = False) -> None:
+    def __init__(self, ledger: Ledger | PublishedLedger, *, owned: bool = False) -> None:
         self._ledger = ledger
         self._owned = owned
         self._setup: Setup | None = None
@@ -179,7 +187,7 @@ class RunReader:
             self._ledger.close()
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> Ledger | PublishedLedger:
         """The ledger itself."""
         return self._ledger
 
@@ -274,12 +282,16 @@ class RunReader:
         return FrameView(found[0], found[1], *decode_frame_event(found[2]))
 
     def coordination_stl(self) -> CoordinationStl:
-        """The decisions of this run behind the narrow door."""
+        """The decisions of this run behind the narrow door. RunError for a published one: nothing is appended there."""
+        from storage import PublishedLedger
+
+        if isinstance(self._ledger, PublishedLedger):
+            raise RunError(f"{self._ledger.url}: is published: the narrow door needs the ledger itself")
         return coordination_stl(self._ledger)
 
 
 def open_run(path: str | Path) -> RunReader:
-    """Open the folder of a run read-only.
+    """Open the folder of a run read-only, or a run that is published at a URL.
 
     >>> import tempfile
     >>> from coord import Scenario, simulate
@@ -427,13 +439,14 @@ def coordination_stl(ledger: Ledger, producer: str = "coordination") -> Coordina
     return CoordinationStl(ledger, producer)
 
 
-def read_events(ledger: Ledger, size: int) -> Iterator[tuple[int, Event | str | None]]:
+def read_events(ledger: Ledger | PublishedLedger, size: int) -> Iterator[tuple[int, Event | str | None]]:
     """Every rank below `size` with its event, with None where it was retired, or with the text of what is wrong where
     one can't be read.
 
-    Ends early where so many in a row can't be read that a size was claimed that never was.
+    Ends early where so many in a row can't be read that a size was claimed that never was. Raises ObjectStoreError
+    where a published ledger can't be reached.
     """
-    from storage import Event, StorageError
+    from storage import Event, ObjectStoreError, StorageError
 
     rank = unread = 0
     while rank < size and unread < UNREAD_IN_A_ROW_MAX:
@@ -441,28 +454,34 @@ def read_events(ledger: Ledger, size: int) -> Iterator[tuple[int, Event | str | 
             for at, event in ledger.scan(rank, size, retired=True):
                 yield at, (event if isinstance(event, Event) else None)
                 rank, unread = at + 1, 0
+        except ObjectStoreError:
+            raise
         except StorageError as error:
             yield rank, str(error)
             rank, unread = rank + 1, unread + 1
 
 
 def ledger_problems(
-    path: Path, report: Report, expect: tuple[int, bytes] | None, progress: Callable[[int, int], None] | None
+    place: str | Path, report: Report, expect: tuple[int, bytes] | None, progress: Callable[[int, int], None] | None
 ) -> Iterator[Problem]:
-    """Damage of the ledger itself; sets size and root of the report. Raises NotALedgerError."""
-    from storage import ForkError, Head, Ledger, RollbackError, StorageError, verify_ledger
+    """Damage of the ledger itself; sets size and root of the report. Raises NotALedgerError, ObjectStoreError."""
+    from storage import ForkError, Head, Ledger, RollbackError, StorageError, verify_ledger, verify_published
 
-    found = verify_ledger(path, progress)
+    published = is_published(place)
+    wanted = None if expect is None else Head(*expect)
+    found = (
+        verify_published(str(place), expect=wanted, progress=progress) if published else verify_ledger(place, progress)
+    )
     report.size, report.root = found.size, found.root
     report.retired, report.retired_count = found.retired, found.retired_count
     for problem in found.problems:
         yield Problem(problem.rank, problem.where, problem.expected, problem.got, problem.text)
     report.problem_count += found.problem_count - len(found.problems)
-    if expect is None:
+    if expect is None or published:
         return
     size, root = expect
     try:
-        Ledger.open(path, mode="r", expect=Head(size, root)).close()
+        Ledger.open(place, mode="r", expect=Head(size, root)).close()
     except (RollbackError, ForkError) as error:
         yield Problem(None, "checkpoint", f"size {size}, root {root.hex()}", _shown(report), str(error))
     except StorageError as error:
@@ -476,16 +495,20 @@ def _shown(report: Report) -> str:
     return f"size {report.size}, root {root}"
 
 
-def try_open(path: Path, report: Report) -> Ledger | None:
+def try_open(place: str | Path, report: Report) -> Ledger | PublishedLedger | None:
     """The ledger read-only, or None with a problem in the report when it can't be opened.
 
     Where the report found no damage, the ledger must still hold what the report speaks of.
     """
-    from storage import Head, Ledger, StorageError
+    from storage import Head, Ledger, ObjectStoreError, StorageError, open_published
 
     seen = Head(report.size, report.root) if report.ok and report.root is not None else None
     try:
-        return Ledger.open(path, mode="r", expect=seen)
+        if is_published(place):
+            return open_published(str(place), expect=seen)
+        return Ledger.open(place, mode="r", expect=seen)
+    except ObjectStoreError:
+        raise
     except StorageError as error:
         report.add_problem(Problem(None, "ledger", "a ledger that opens", "damage", str(error)))
         return None

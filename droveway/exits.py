@@ -42,6 +42,8 @@ CODES: Final[dict[str, int]] = {
     "storage.errors.LimitError": LIMIT,
     "storage.errors.LockedError": USAGE,
     "storage.errors.ReadOnlyError": USAGE,
+    "storage.errors.MissingExtraError": USAGE,
+    "storage.errors.PublishConflict": USAGE,
     "storage.errors.StorageError": INPUT,
     "coord.errors.OutputError": USAGE,
     "coord.errors.TooLargeError": LIMIT,
@@ -165,7 +167,7 @@ def _ending_of_os(error: OSError) -> Ending:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Path | str) -> Iterator[None]:
     """Errors inside name `path`; one of the operating system means the input can't be read: exit 3."""
     try:
         yield

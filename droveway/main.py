@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "verify": ("verify", "Check a run's ledger and make all its decisions again; exit 1 unless they are the same."),
     "repair": ("repair", "Put a damaged run right, and say exactly what is lost."),
     "retire": ("retire", "Remove the payloads of events; every proof stays valid."),
+    "publish": ("publish", "Publish a run to a folder that a web server serves, or to an object store."),
     "replay": ("replay", "Summarise a run from its ledger alone; draw its paths and zones."),
     "explain": ("explain", "Say why an agent got its zone at a tick, and what would have to change."),
     "diff": ("diff", "Find the first event, agent and field in which two runs differ."),
@@ -150,6 +151,15 @@ def _use_threads(count: int) -> None:
 def command(name: str, **kwargs: Any) -> Callable[[Callable[..., int]], Command]:
     """Declare a command; its help is the first paragraph of the function's docstring."""
     return click.command(name, cls=Command, **kwargs)
+
+
+def place(text: str) -> Path | str:
+    """A URL as it is, anything else as a path.
+
+    >>> place("s3://bucket/run")
+    's3://bucket/run'
+    """
+    return text if "://" in text else Path(text)
 
 
 # A path that is checked when it is used: a bad input file is exit 3, not a usage error.

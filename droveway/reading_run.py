@@ -11,24 +11,24 @@ from droveway.outside_ids import OutsideIds
 
 if TYPE_CHECKING:
     from coord.stl import RunReader
-    from storage import Ledger
+    from storage import Ledger, PublishedLedger
 
 
 @contextlib.contextmanager
-def reading_ledger(path: Path) -> Iterator[None]:
+def reading_ledger(path: Path | str) -> Iterator[None]:
     """As `reading`; where the folder of a demo stands for its run, a hint says so."""
     try:
         with reading(path):
             yield
     except Exception as error:
-        if type(error).__name__ == "NotALedgerError" and (path / "run" / "ledger").is_dir():
+        if type(error).__name__ == "NotALedgerError" and isinstance(path, Path) and (path / "run" / "ledger").is_dir():
             error.hint = f"its run is {quoted(path / 'run')}"  # type: ignore[attr-defined]
         raise
 
 
 @contextlib.contextmanager
-def opened_run(out: Output, path: Path) -> Iterator["RunReader"]:
-    """The run at `path`, read-only. A damaged or shortened ledger is opened too, with a note on stderr."""
+def opened_run(out: Output, path: Path | str) -> Iterator["RunReader"]:
+    """The run at `path`, or published at a URL, read-only. A damaged or shortened ledger is opened too, with a note."""
     from coord.stl import open_run
 
     with reading_ledger(path), open_run(path) as reader:
@@ -39,7 +39,7 @@ def opened_run(out: Output, path: Path) -> Iterator["RunReader"]:
             out.note(f"{path}: {reader.skipped} decisions left out: what they depend on is retired")
 
 
-def ids_of(ledger: "Ledger") -> OutsideIds:
+def ids_of(ledger: "Ledger | PublishedLedger") -> OutsideIds:
     """The id tables that a run's scenario holds, and none where it can't be read: damage is `verify`'s to tell."""
     from coord.errors import CoordError
     from coord.stl import scenario_map

@@ -36,6 +36,7 @@ class CloudStore:
             self._store: Any = from_url(url, retry_config=_retries())
         except (BaseError, ValueError, OSError) as error:
             raise ObjectStoreError(f"{url}: {_first_line(error)}") from error
+        self._answered = False
         self._writes_attributes = urlsplit(url).scheme not in ("http", "https", "memory")
 
     @staticmethod
@@ -51,6 +52,11 @@ class CloudStore:
                 answer = obstore.get(self._store, path)
             except FileNotFoundError:
                 return None
+            except PermissionDeniedError:
+                if self._answered:  # without the right to list, S3 denies what does not exist
+                    return None
+                raise
+            self._answered = True
             size = answer.meta["size"]
             if size > bytes_max:
                 raise IntegrityError(f"{path}: expected at most {bytes_max} bytes, got {size}", file=path)

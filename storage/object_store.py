@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
-from storage.errors import MissingExtraError, NotALedgerError, ObjectStoreError
+from storage.errors import MissingExtraError, NotALedgerError, ObjectStoreError, PublishConflict
 
 
 class Found(NamedTuple):
@@ -73,6 +73,11 @@ def folder_of(url: str) -> Path | None:
     return Path(unquote(parts.path))
 
 
+def holds_run(folder: Path) -> bool:
+    """Whether a folder is that of a run, which is no place to publish to."""
+    return (folder / "HEAD").exists() or (folder / "ledger").is_dir()
+
+
 def open_store(url: str, *, writable: bool) -> ObjectStore:
     """The place that a URL names: a folder (a path, or file:///…) or what obstore opens (s3, gs, az, http, https).
 
@@ -84,6 +89,8 @@ def open_store(url: str, *, writable: bool) -> ObjectStore:
     if folder is not None:
         from storage.directory_store import DirectoryStore
 
+        if writable and any(map(holds_run, (folder.absolute(), *folder.absolute().parents))):
+            raise PublishConflict(f"{folder}: lies in the folder of a run: publish to another place")
         return DirectoryStore(folder, url, writable=writable)
     try:
         import obstore  # noqa: F401

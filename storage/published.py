@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, overload
 
@@ -22,7 +23,7 @@ from storage.errors import (
 from storage.event import EVENT_BYTES_MAX, Event
 from storage.layout import TILE_HASHES
 from storage.note import NOTE_BYTES_MAX
-from storage.object_store import ObjectStore, folder_of, open_store
+from storage.object_store import ObjectStore, holds_run, is_url, open_store
 from storage.payload_bundle import Elsewhere, Payload
 from storage.published_tree import PublishedTree
 from storage.retire import Retired
@@ -34,16 +35,17 @@ if TYPE_CHECKING:
 CHECKPOINT: Final = "checkpoint"
 
 
-def is_published(path: str) -> bool:
-    """Whether a path, or a file URL, is that of a folder in which a ledger is published, and no run.
+def is_published(place: str) -> bool:
+    """Whether a text names a published ledger and no run: any URL, or the path of a folder with a checkpoint.
 
     >>> is_published("s3://bucket/run"), is_published("/no/such/folder")
-    (False, False)
+    (True, False)
     """
-    with suppress(OSError, StorageError):
-        folder = folder_of(path)
-        return folder is not None and (folder / CHECKPOINT).is_file() and not (folder / "HEAD").exists() \
-            and not (folder / "ledger").is_dir()  # fmt: skip
+    if is_url(place):
+        return True
+    with suppress(OSError):
+        folder = Path(place)
+        return (folder / CHECKPOINT).is_file() and not holds_run(folder)
     return False
 
 

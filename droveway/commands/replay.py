@@ -1,4 +1,4 @@
-"""`droveway replay RUN`."""
+"""`droveway replay RUN|URL`."""
 
 from pathlib import Path
 
@@ -6,18 +6,18 @@ import click
 
 from droveway import exits
 from droveway.exits import InputProblem, UsageProblem, quoted, writing
-from droveway.main import PATH, WholeNumber
+from droveway.main import PATH, WholeNumber, place
 from droveway.main import command as declare
 from droveway.output import Output, table
 
 
 @declare("replay")
-@click.argument("run", metavar="RUN", type=PATH)
+@click.argument("run", metavar="RUN|URL", type=place)
 @click.option("--from", "start", metavar="T", type=WholeNumber(0), help="First tick; default: the run's.")
 @click.option("--to", "stop", metavar="T", type=WholeNumber(0), help="Last tick; default: the run's.")
 @click.option("--png", metavar="F", type=PATH, help="Draw paths and zones into this file.")
-def command(out: Output, run: Path, start: int | None, stop: int | None, png: Path | None) -> int:
-    """Say what happened in a run, from its ledger alone, and draw it with --png.
+def command(out: Output, run: Path | str, start: int | None, stop: int | None, png: Path | None) -> int:
+    """Say what happened in a run, from its ledger alone or from where it is published, and draw it with --png.
 
     The ledger holds the state at the start of each planned tick: services and ways count up to the start of the last
     one, and what the run did after that is not in it. Nothing is planned again and nothing is proven: that is

@@ -1,4 +1,4 @@
-"""`droveway verify RUN`."""
+"""`droveway verify RUN|URL`."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,8 @@ import click
 
 from droveway import exits
 from droveway.exits import InputProblem, UsageProblem, reading
-from droveway.main import PATH
 from droveway.main import command as declare
+from droveway.main import place
 from droveway.output import Output
 from droveway.outside_ids import OutsideIds
 from droveway.problem_groups import group_text, grouped
@@ -19,7 +19,7 @@ SHOWN_MAX = 10
 
 
 @declare("verify")
-@click.argument("run", metavar="RUN", type=PATH)
+@click.argument("run", metavar="RUN|URL", type=place)
 @click.option("--resimulate", is_flag=True, help="Also make every input again, from scenario and seed.")
 @click.option("--no-replan", is_flag=True, help="Check the ledger and the frames, but make no decision again.")
 @click.option(
@@ -27,12 +27,12 @@ SHOWN_MAX = 10
     metavar="CHECKPOINT",
     help="What the ledger must contain: a checkpoint file kept elsewhere, or SIZE:ROOT as simulate printed them.",
 )
-def command(out: Output, run: Path, resimulate: bool, no_replan: bool, expect: str | None) -> int:
+def command(out: Output, run: Path | str, resimulate: bool, no_replan: bool, expect: str | None) -> int:
     """Check a run: its ledger byte by byte, then every decision, made again from the stored inputs and compared.
 
-    Exit 0 when all is the same, 1 for any damage, gap, rollback or divergence, 3 only where RUN is no ledger or
-    can't be opened at all. Whoever owns RUN can rewrite it consistently: only --expect, with a checkpoint kept
-    elsewhere, shows that.
+    RUN is the folder of a run, or a URL or folder where one is published. Exit 0 when all is the same, 1 for any
+    damage, gap, rollback or divergence, 3 only where RUN is no ledger or can't be opened at all. Whoever owns RUN can
+    rewrite it consistently: only --expect, with a checkpoint kept elsewhere, shows that.
     """
     if resimulate and no_replan:
         raise UsageProblem(
@@ -71,7 +71,7 @@ def checkpoint(text: str) -> tuple[int, bytes]:
         raise InputProblem(path, str(error)) from None
 
 
-def tell(out: Output, run: Path, report: Any) -> None:
+def tell(out: Output, run: Path | str, report: Any) -> None:
     """The findings in the order of the ledger, then the answer."""
     kept = SHOWN_MAX if not out.as_json else None
     groups = grouped(report.problems)[:kept]
@@ -114,7 +114,7 @@ def tell(out: Output, run: Path, report: Any) -> None:
     out.result(record, answer(report))
 
 
-def stored_ids(run: Path) -> OutsideIds:
+def stored_ids(run: Path | str) -> OutsideIds:
     """The id tables of the run, where its ledger can be opened."""
     from coord.stl import open_ledger
     from droveway.reading_run import ids_of
