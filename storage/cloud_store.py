@@ -33,7 +33,8 @@ class CloudStore:
     def __init__(self, url: str) -> None:
         self.url = url
         try:
-            self._store: Any = from_url(url, retry_config=_retries())
+            options: Any = {"client_options": {"allow_http": True}} if urlsplit(url).scheme == "http" else {}
+            self._store: Any = from_url(url, retry_config=_retries(), **options)
         except (BaseError, ValueError, OSError) as error:
             raise ObjectStoreError(f"{url}: {_first_line(error)}") from error
         self._answered = False
@@ -122,13 +123,21 @@ class CloudStore:
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise ReadOnlyError(f"{self.url}: {path}: access denied: {_first_line(error)}") from error
         except (BaseError, OSError) as error:
-            raise ObjectStoreError(f"{self.url}: {path}: {_first_line(error)}") from error
+            raise _unreachable(self.url, path, error) from error
 
 
 def _retries() -> Any:
     from datetime import timedelta
 
     return {"max_retries": RETRIES_MAX, "retry_timeout": timedelta(seconds=RETRY_SECONDS_MAX)}
+
+
+def _unreachable(url: str, path: str, error: Exception) -> ObjectStoreError:
+    text = _first_line(error)
+    if "169.254.169.254" in text:  # where a machine of the cloud would find its credentials
+        hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket"
+        return ObjectStoreError(f"{url}: {path}: expected credentials for the store, found none", hint)
+    return ObjectStoreError(f"{url}: {path}: {text}")
 
 
 def _first_line(error: Exception) -> str:

@@ -33,6 +33,7 @@ def test_the_page_has_the_keys_of_every_record(ask: Ask, yard: Path, yard_run: P
         "verify": ask("verify", yard_run, "--json").record,
         "repair": ask("repair", yard_run, "--json").record,
         "replay": ask("replay", yard_run, "--json").record,
+        "publish": ask("publish", tmp_path / "run", tmp_path / "web", "--key", keyfile(tmp_path), "--json").record,
         "diff, equal": ask("diff", yard_run, yard_run, "--json").record,
         "diff, different": ask("diff", yard_run, tmp_path / "run", "--json").record,
         "import": ask("import", yard.with_suffix(".map"), "-o", tmp_path / "s.toml", *options, "--json").record,
@@ -41,6 +42,14 @@ def test_the_page_has_the_keys_of_every_record(ask: Ask, yard: Path, yard_run: P
     }
     for command, record in records.items():
         assert f" {' '.join(record)} " in WORDS, command
+
+
+def keyfile(folder: Path) -> Path:
+    """A new key."""
+    from storage import Signer, write_key
+
+    write_key(folder / "log.key", Signer("log.example", bytes(32)))
+    return folder / "log.key"
 
 
 COMMON = {"--json", "--quiet", "--threads", "--debug", "--help", "-h", "--output"}  # -o stands for --output
