@@ -149,7 +149,7 @@ class ClosedError(StorageError):
 
 
 class ObjectStoreError(StorageError):
-    """A place of published objects can't be reached, or refuses. Nothing is said about what it holds. `hint` may help."""
+    """A place of published objects can't be reached, or refuses. Nothing is said about what it holds."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

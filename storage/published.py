@@ -177,7 +177,7 @@ class PublishedLedger:
 
     @overload
     def scan(
-        self, start: int = 0, stop: int | None = None, *, retired: Literal[True]
+        self, start: int = 0, stop: int | None = None, *, retired: bool
     ) -> Iterator[tuple[int, Event | Retired]]: ...
 
     def scan(

@@ -98,8 +98,8 @@ def repair_ledger(
     tables and logs.
 
     accept_loss: also end the ledger before ranks of which nothing is known, lower HEAD, and let a leaf hash stand for
-    an event whose leaf can't be found.  sources: readers of the same history, or paths of RUN directories.
-    on_step: told the name of each step before it is done.
+    an event whose leaf can't be found.  sources: readers of the same history, paths of RUN directories, or URLs
+    where it is published.  on_step: told the name of each step before it is done.
 
     Raises NotALedgerError, LockedError, ReadOnlyError, StorageFullError; what can't be repaired is reported.
 
@@ -140,10 +140,12 @@ def _no_step(_: str) -> None:
 def _opened(source: Source | str | os.PathLike[str]) -> Iterator[tuple[str, Source]]:
     """Name and reader of a source; one that was given as a path is closed at the end."""
     from storage.ledger import Ledger
+    from storage.published import is_published, open_published
 
     if isinstance(source, str | os.PathLike):
-        with Ledger.open(source, "r") as ledger:
-            yield os.fspath(source), ledger
+        place = os.fspath(source)
+        with open_published(place) if is_published(place) else Ledger.open(source, "r") as ledger:
+            yield place, ledger
     else:
         yield str(getattr(source, "path", type(source).__name__)), source
 

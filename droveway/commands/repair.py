@@ -24,7 +24,8 @@ from droveway.rank_ranges import shown
     "sources",
     metavar="RUN",
     multiple=True,
-    help="Another copy of the same history, asked for events that are damaged or missing; may be given again.",
+    help="Another copy of the same history, or a URL where it is published, asked for events that are damaged or "
+    "missing; may be given again.",
 )
 def command(out: Output, run: Path, accept_loss: bool, sources: tuple[str, ...]) -> int:
     """Put a damaged run right, and say exactly what is lost.

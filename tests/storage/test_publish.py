@@ -363,3 +363,20 @@ def test_a_ledger_with_missing_events_is_not_published(run, fill, web):
     head_file.write(run / "HEAD", Head(40, head.root))
     with Ledger.open(run, mode="r") as ledger, pytest.raises(RollbackError):
         ledger.publish(str(web))
+
+
+def test_a_damaged_run_is_repaired_from_where_it_is_published(run, fill, web, rewrite):
+    from storage import layout, repair_ledger, verify_ledger
+
+    head = fill(run, 600)
+    with Ledger.open(run) as ledger:
+        ledger.publish(str(web), SIGNER)
+        value = ledger._store.get("log", layout.log_key(300))
+        event = ledger.at(300)
+    rewrite(run, [("log", layout.log_key(300), value[:40] + bytes(20) + value[60:])])
+    report = repair_ledger(run, sources=[str(web)])
+    assert report.ok
+    assert report.ranks_restored == {str(web): [(300, 300)]}
+    assert (verify_ledger(run).problems, verify_ledger(run).root) == ([], head.root)
+    with Ledger.open(run, mode="r") as ledger:
+        assert ledger.at(300) == event
