@@ -25,6 +25,7 @@ GAP_RANKS_MAX = 1 << 16  # above it a key in the log is a stray, not the end of 
 DISPUTED_MAX = 10  # leaves of a tile, or tiles, of which every combination is tried
 FLIP_BYTES_MAX = 64 << 10  # events up to this size are tried with each of their bits flipped
 LENGTHS_AT_A_TIME = 1 << 16
+SEARCHES_MAX = 16  # through all 16 Mi lengths, seconds each; after them only lengths up to 64 KiB
 OWN_BYTES = "its own bytes, one bit mended"
 
 
@@ -101,6 +102,7 @@ class _Mender:
         self.marked: dict[int, bytes] = {}  # rank → leaf hash that an earlier repair put for a lost event
         self.roots = bytearray()  # of the full tiles
         self.rest: list[bytes] = []  # leaves of the last, unfinished tile
+        self.searches = 0  # of all lengths that an event may have
         self.entries: list[Entry] = []
         self.held = 0
 
@@ -380,10 +382,12 @@ class _Mender:
         if fetched is not None:
             self._put("log", key, fetched)
             return
-        if len(value) >= 32:
-            names = [*names, state.stored_id(value), value[:32]]
+        if len(value) > HASH_BYTES:
+            names = [*names, state.stored_id(value)]
         for event_id in dict.fromkeys(names):
-            length = _length_of(event_id, leaf, len(value) - 32)
+            longest = EVENT_BYTES_MAX if self.searches < SEARCHES_MAX else LENGTHS_AT_A_TIME
+            length = _length_of(event_id, leaf, len(value) - 32, longest)
+            self.searches += length is None or length > LENGTHS_AT_A_TIME
             if length is not None:
                 self._put("log", key, tree.leaf(event_id, length))
                 self.done.without_payload.append(rank)
@@ -598,18 +602,20 @@ def _healed(value: bytes, leaf: bytes) -> bytes | None:
     return None
 
 
-def _length_of(event_id: bytes, leaf: bytes, likely: int) -> int | None:
+def _length_of(event_id: bytes, leaf: bytes, likely: int, longest: int) -> int | None:
     """The length of an event of which only id and leaf hash are known, or None where the id is another's."""
     if 0 <= likely <= EVENT_BYTES_MAX and tree.leaf_hash(tree.leaf(event_id, likely)) == leaf:
         return likely
-    for start in range(0, EVENT_BYTES_MAX + 1, LENGTHS_AT_A_TIME):
-        lengths = range(start, min(start + LENGTHS_AT_A_TIME, EVENT_BYTES_MAX + 1))
+    start = 0
+    while start <= longest:  # short ones first: most events are
+        lengths = range(start, min(2 * start or 512, start + LENGTHS_AT_A_TIME, longest + 1))
         hashes = state.leaf_hashes([event_id] * len(lengths), lengths)
         at = hashes.find(leaf)
         while at >= 0 and at % HASH_BYTES:
             at = hashes.find(leaf, at + 1)
         if at >= 0:
             return start + at // HASH_BYTES
+        start = lengths.stop
     return None
 
 

@@ -28,6 +28,7 @@ from storage.writer_lock import WriterLock
 
 UNFINISHED = "UNFINISHED"
 FOLDERS_MAX = 10_000
+FROM_FILES = "older entries in the files of the database"
 NOT_COPIED = frozenset(("LOCK", "LOG", "lock.mdb"))
 
 Range = tuple[int, int]
@@ -179,6 +180,27 @@ def _repair(
         raise
 
 
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One way to a store in order: of a copy, or of what could be salvaged from the files of the database."""
+
+    folder: Path
+    done: Mended
+    notes: list[str]
+    bytes_dropped: int
+    salvaged: bool
+
+    def rank(self) -> tuple[bool, int, int, int]:
+        """What makes one better than another: no contradiction, more events, fewer of them lost."""
+        done = self.done
+        return not done.problems, done.head.size, -len(done.lost), -len(done.without_payload)
+
+    def is_whole(self) -> bool:
+        """Whether nothing is lost."""
+        done = self.done
+        return not (done.problems or done.lost or done.lost_tail or done.without_payload)
+
+
 def _new_store(
     run: Path,
     beside: Path,
@@ -188,23 +210,67 @@ def _new_store(
     accept_loss: bool,
     step: Callable[[str], None],
 ) -> Mended:
-    """A store in order in `beside`: of a copy, or of what could be salvaged where the engine can't read its files."""
+    """A store in order in `beside`. The files are salvaged where the engine can't read them, and where it may have
+    left out some of them: it opens what a shortened list of its tables or a cut log says, without a word."""
+    old, new = layout.store_path(run), layout.store_path(beside)
+    attempts: list[_Attempt] = []
+    refused: list[str] = []
     try:
-        if not opening.has_store(run):
-            raise IntegrityError(f"{run}: the store is gone", file=str(layout.store_path(run)))
-        _copy(layout.store_path(run), layout.store_path(beside))
-        with _opened_store(layout.store_path(beside)) as store:
+        if not old.is_dir() or (engines.engine_of(old) != "lmdb" and not (old / "CURRENT").exists()):
+            raise IntegrityError(f"{old}: CURRENT is missing", file="CURRENT")
+        _copy(old, new)
+        with _opened_store(new) as store:
             step("mend")
             done = mend(store, str(run), seen=seen, sources=sources, accept_loss=accept_loss)
+        attempts.append(_Attempt(new, done, [], 0, salvaged=False))
     except IntegrityError as error:
-        done = Mended(problems=[str(error)])
-    report.take(done)
-    return done
+        refused.append(str(error).replace(str(new), str(old)))
+    if seen is None or not attempts or not attempts[0].is_whole():
+        step("salvage")
+        attempts += _salvaged(old, beside / "salvaged", run, seen, sources, accept_loss)
+    if not attempts:
+        return Mended(problems=refused)
+    best = max(attempts, key=_Attempt.rank)  # the first of equals
+    if best.folder != new:
+        shutil.rmtree(new, ignore_errors=True)
+        best.folder.rename(new)
+        report.notes += refused + best.notes
+    if best.salvaged and len(attempts) > 1:  # what the engine no longer gives out was still in its files
+        first = attempts[0].done
+        found = {*first.lost, *first.without_payload} - {*best.done.lost, *best.done.without_payload}
+        if found:
+            best.done.restored[FROM_FILES] = sorted(found)
+    report.salvaged, report.bytes_dropped = best.salvaged, best.bytes_dropped
+    report.take(best.done)
+    return best.done
+
+
+def _salvaged(
+    old: Path,
+    new: Path,
+    run: Path,
+    seen: Head | None,
+    sources: list[tuple[str, Source]],
+    accept_loss: bool,
+) -> list[_Attempt]:
+    from storage.salvage import Tally, salvage_store
+
+    engine = engines.engine_of(old)
+    tally = Tally()
+    new.mkdir()
+    with _opened_store(new, engine) as store:
+        salvage_store(old, store, tally)
+        if not tally.files and not sources:
+            return []
+        done = mend(store, str(run), seen=seen, sources=sources, accept_loss=accept_loss)
+    if done.head.size == 0 and not accept_loss:
+        return []
+    return [_Attempt(new, done, tally.notes, tally.bytes_dropped, salvaged=True)]
 
 
 @contextmanager
-def _opened_store(path: Path) -> Iterator[Store]:
-    store = engines.open_store(path, read_only=False)
+def _opened_store(path: Path, engine: engines.Engine | None = None) -> Iterator[Store]:
+    store = engines.open_store(path, read_only=False, engine=engine)
     try:
         yield store
         store.flush()

@@ -50,6 +50,26 @@ def flipped(data, bit):
     return bytes(changed)
 
 
+@pytest.fixture
+def forget():
+    """forget(run): let the engine rewrite its files, so that no older entry is left in them."""
+
+    def compacted(run):
+        from rocksdict import BottommostLevelCompaction, CompactOptions
+
+        from storage.rocks import RocksStore
+
+        options = CompactOptions()
+        options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+        store = RocksStore.open(run / "ledger", read_only=False)
+        store.flush()
+        for family in FAMILIES:
+            store._family(family).compact_range(None, None, options)
+        store.close()
+
+    return compacted
+
+
 DERIVED = {
     "every id is missing": (lambda e: ([], [("ids", event.id) for event in e]), {"ids": N}),
     "ids lead to other ranks": (lambda e: ([("ids", e[5].id, log_key(6)), ("ids", e[9].id, b"x")], []), {"ids": 2}),
@@ -161,21 +181,23 @@ def test_one_flipped_bit_of_an_event_is_flipped_back(stored, rewrite, contents, 
         assert contents(run) == before
 
 
-def test_a_damaged_event_comes_from_another_copy(stored, rewrite, contents, tmp_path):
+def test_a_damaged_event_comes_from_another_copy(stored, rewrite, contents, tmp_path, forget):
     run, _events, _ = stored
     other = tmp_path / "other"
     shutil.copytree(run, other)
     before = contents(run)
     rewrite(run, [("log", log_key(9), b"rubbish" * 20)], [("log", log_key(299)), ("log", log_key(20))])
+    forget(run)
     report = repair_ledger(run, sources=[other])
     assert report.ok
     assert report.ranks_restored == {str(other): [(9, 9), (20, 20), (299, 299)]}
     assert contents(run) == before
 
 
-def test_without_another_copy_the_leaf_is_found_again_and_stands_for_the_event(stored, rewrite):
+def test_without_another_copy_the_leaf_is_found_again_and_stands_for_the_event(stored, rewrite, forget):
     run, events, head = stored
     rewrite(run, [("log", log_key(9), events[9].id + b"rubbish" * 20)], [("log", log_key(20)), ("log", log_key(299))])
+    forget(run)
     report = repair_ledger(run)
     assert not report.ok
     assert report.ranks_without_payload == [(9, 9), (20, 20), (299, 299)]
@@ -199,10 +221,11 @@ def test_an_event_forged_with_its_id_gives_way_to_the_leaf_in_the_tree(stored, r
 
 
 def test_an_event_of_which_nothing_is_left_is_lost_and_kept_as_a_leaf_hash_only_when_that_is_accepted(
-    stored, rewrite, directory_digest, make_event
+    stored, rewrite, directory_digest, make_event, forget
 ):
     run, events, head = stored
     rewrite(run, deletes=[("log", log_key(20)), ("ids", events[20].id)])
+    forget(run)
     before = directory_digest(run)
     report = repair_ledger(run)
     assert (report.ok, report.ranks_lost, report.changed) == (False, [(20, 20)], False)
@@ -253,11 +276,12 @@ def test_a_store_behind_its_head_names_the_ranks_and_lowers_head_only_when_that_
         assert ledger.append(make_event(N)).rank == N
 
 
-def test_a_source_with_another_history_is_not_believed(stored, make_event, tmp_path, rewrite):
+def test_a_source_with_another_history_is_not_believed(stored, make_event, tmp_path, rewrite, forget):
     run, events, _ = stored
     with Ledger.open(tmp_path / "other", sync="os") as ledger:
         ledger.append_many([make_event(i, producer="x") for i in range(N + 10)])
     rewrite(run, [("log", log_key(9), events[9].id + b"rubbish" * 20)])
+    forget(run)
     report = repair_ledger(run, sources=[tmp_path / "other"])
     assert report.ranks_restored == {}
     assert report.ranks_without_payload == [(9, 9)]
@@ -294,6 +318,16 @@ repair_ledger({str(run)!r}, on_step=step)
     assert all(name == "run" or name.startswith("run.damaged-") for name in names), names
     kept = [run.with_name(name) for name in names if name != "run"]
     assert any(contents(folder)[0] == damaged[0] for folder in kept)
+
+
+def test_an_overwritten_event_is_found_again_in_the_files_of_the_database(stored, rewrite, contents):
+    run, events, _ = stored
+    before = contents(run)
+    rewrite(run, [("log", log_key(9), events[9].id + b"rubbish" * 20)], [("log", log_key(20)), ("log", log_key(299))])
+    report = repair_ledger(run)
+    assert report.ok
+    assert report.ranks_restored == {"older entries in the files of the database": [(9, 9), (20, 20), (299, 299)]}
+    assert contents(run) == before
 
 
 def test_every_step_is_told_in_this_order(stored, rewrite):
