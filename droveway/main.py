@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "repair": ("repair", "Put a damaged run right, and say exactly what is lost."),
     "retire": ("retire", "Remove the payloads of events; every proof stays valid."),
     "publish": ("publish", "Publish a run to a folder that a web server serves, or to an object store."),
+    "export": ("export", "Write the events of a run as JSON lines or as an MCAP file."),
     "replay": ("replay", "Summarise a run from its ledger alone; draw its paths and zones."),
     "explain": ("explain", "Say why an agent got its zone at a tick, and what would have to change."),
     "diff": ("diff", "Find the first event, agent and field in which two runs differ."),

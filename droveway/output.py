@@ -5,7 +5,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -49,16 +49,26 @@ class Output:
         if not _fits(text, encoding):  # a path of other bytes, or a stream of few characters
             text = text.encode(encoding, "backslashreplace").decode(encoding)
         try:
-            sys.stdout.write(text + "\n")
-            sys.stdout.flush()
+            with writing_stdout():
+                sys.stdout.write(text + "\n")
+                sys.stdout.flush()
         except BrokenPipeError:
             self.closed = True
             silence_stdout()
-        except OSError as error:
-            text = f"stdout: expected room to write, got: {(error.strerror or str(error)).lower()}"
-            if error.errno in FULL:
-                raise LimitProblem(None, text, "free some space, or write elsewhere") from error
-            raise UsageProblem(None, text) from error
+
+
+@contextlib.contextmanager
+def writing_stdout() -> Iterator[None]:
+    """Errors of the operating system inside mean that stdout can't be written: exit 4 when full, else 2."""
+    try:
+        yield
+    except BrokenPipeError:  # nobody reads any more: no error
+        raise
+    except OSError as error:
+        text = f"stdout: expected room to write, got: {(error.strerror or str(error)).lower()}"
+        if error.errno in FULL:
+            raise LimitProblem(None, text, "free some space, or write elsewhere") from error
+        raise UsageProblem(None, text) from error
 
 
 def to_stderr(text: str) -> None:

@@ -52,3 +52,16 @@ def ids_of(ledger: "Ledger | PublishedLedger") -> OutsideIds:
     tables = [ids.get(what) if isinstance(ids, dict) else None for what in ("agents", "zones")]
     agents, zones = (tuple(t) if isinstance(t, list) and all(type(n) is int for n in t) else () for t in tables)
     return OutsideIds(agents, zones)
+
+
+def tick_ns_of(ledger: "Ledger | PublishedLedger") -> int:
+    """Nanoseconds of a tick as the run's scenario says; 1 where there is none that can be read."""
+    from coord.errors import CoordError
+    from coord.stl import scenario_map
+    from storage import StorageError
+
+    try:
+        found = scenario_map(ledger.at(0)).get("tick_ns")
+    except (CoordError, StorageError, LookupError, ValueError):
+        return 1
+    return found if type(found) is int and found > 0 else 1

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         WitnessError,
     )
     from storage.event import Event
+    from storage.export_jsonl import read_jsonl
+    from storage.exporting import ExportReport
     from storage.following import follow
     from storage.keys import Signer, VerifierKey, read_key, write_key
     from storage.ledger import Ledger
@@ -72,6 +74,7 @@ _HOMES = {
     "Event": "event",
     "EventError": "errors",
     "EventTooLargeError": "errors",
+    "ExportReport": "exporting",
     "ForkError": "errors",
     "Head": "tree",
     "IntegrityError": "errors",
@@ -111,6 +114,7 @@ _HOMES = {
     "make_store_recovered": "append_store",
     "merge": "merging",
     "open_published": "published",
+    "read_jsonl": "export_jsonl",
     "read_key": "keys",
     "rebuild_rank_sidecar": "append_store",
     "repair_ledger": "repair",
@@ -131,6 +135,7 @@ __all__ = [
     "Event",
     "EventError",
     "EventTooLargeError",
+    "ExportReport",
     "ForkError",
     "Head",
     "IntegrityError",
@@ -171,6 +176,7 @@ __all__ = [
     "make_store_recovered",
     "merge",
     "open_published",
+    "read_jsonl",
     "read_key",
     "rebuild_rank_sidecar",
     "repair_ledger",

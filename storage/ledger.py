@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from storage.cursor import Cursor
+    from storage.exporting import ExportReport
     from storage.keys import Signer
     from storage.merging import MergedEvent
     from storage.note import Signature
@@ -439,6 +440,27 @@ class Ledger:
 
         self._check_open()
         return publish.publish(self, url, signer, every=every, progress=progress)
+
+    def export(
+        self,
+        *,
+        jsonl: str | os.PathLike[str] | None = None,
+        mcap: str | os.PathLike[str] | None = None,
+        tick_ns: int = 1,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ExportReport:
+        """Write all events to one file, JSON lines or MCAP (docs/formats/events-jsonl.md, events-mcap.md), which is
+        there whole or not at all. Retired events are told as such.
+
+        tick_ns: nanoseconds of a tick, for the times of MCAP.
+
+        Raises IntegrityError for a damaged event, ReadOnlyError and StorageFullError where the file can't be written,
+        MissingExtraError without the package mcap.
+        """
+        from storage import exporting
+
+        self._check_open()
+        return exporting.export(self, jsonl=jsonl, mcap=mcap, tick_ns=tick_ns, progress=progress)
 
     @contextmanager
     def _alone(self, what: str) -> Iterator[Writer]:

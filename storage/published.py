@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,7 @@ from storage.retire import Retired
 from storage.tree import HASH_BYTES, Head
 
 if TYPE_CHECKING:
+    from storage.exporting import ExportReport
     from storage.keys import VerifierKey
 
 CHECKPOINT: Final = "checkpoint"
@@ -295,6 +297,20 @@ class PublishedLedger:
         if not 0 <= m <= n <= self._head.size:
             raise ValueError(f"PublishedLedger.consistency: need 0 <= m <= n <= {self._head.size}, got {m} and {n}")
         return tree.consistency_proof(m, n, self.tree.hash_at) if m else []
+
+    def export(
+        self,
+        *,
+        jsonl: str | os.PathLike[str] | None = None,
+        mcap: str | os.PathLike[str] | None = None,
+        tick_ns: int = 1,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ExportReport:
+        """Write all events to one file, as `Ledger.export`."""
+        from storage import exporting
+
+        self._check_open()
+        return exporting.export(self, jsonl=jsonl, mcap=mcap, tick_ns=tick_ns, progress=progress)
 
     def close(self) -> None:
         """Release the place. A second call does nothing."""
