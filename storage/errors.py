@@ -31,7 +31,12 @@ from collections.abc import Sequence
 
 
 class StorageError(Exception):
-    """Root of everything that storage raises about the state of the world (not about argument types)."""
+    """Root of everything that storage raises about the state of the world (not about argument types).
+
+    `hint` says what to do about it, where there is something to do.
+    """
+
+    hint: str = ""
 
 
 class CanonicalError(StorageError, ValueError):

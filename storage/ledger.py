@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from storage.note import Signature
     from storage.publish import PublishReport
     from storage.reader import Reader
+    from storage.repair import RepairReport
 
 Mode = Literal["rw", "r"]
 Sync = Literal["fsync", "os"]
@@ -356,6 +357,21 @@ class Ledger:
             done = retire_events(self._store, str(self.path), self._head.size, ranks)
             self._store.compact()
         return done
+
+    def repair(self) -> RepairReport:
+        """Rebuild what is derived from the log (`ids`, tiles, cursors), byte for byte; then the ledger is HEALTHY.
+
+        For a ledger that was opened to write and is DEGRADED. Damaged or missing events need `repair_ledger`, which
+        works on a closed ledger: IntegrityError says so and nothing is changed. Raises ReadOnlyError, ClosedError.
+        """
+        from storage import repair
+
+        with self._alone("repair") as writer:
+            report = repair.repair_open(self._store, str(self.path), writer.head, writer.patched)
+            writer.repaired()
+            self.manifest_status = opening.HEALTHY
+            self.problems.clear()
+        return report
 
     def head(self) -> Head:
         """Size and root."""

@@ -167,6 +167,7 @@ class _Verifier:
         self._check_tile_keys()
         self._check_ids()
         self._check_meta()
+        self._check_checkpoints()
 
     def _guarded(self, where: str, read: Callable[[], bytes | None]) -> bytes | None:
         """What a read gives; None, and a problem, where the engine finds damage."""
@@ -455,8 +456,8 @@ class _Verifier:
         """Entries of `ids` that differ from the log's, then those that no event of the log has."""
         if self._ids_agree():
             return
-        self._look_up_passed()
         try:
+            self._look_up_passed()
             count = sum(1 for _ in self.store.scan("ids"))
             if count == self.ids_found:
                 return
@@ -493,6 +494,19 @@ class _Verifier:
         expected = b"" if cursor is None else layout.pack_cursor(*cursor)
         if value != expected and not self._is_of_a_retired_event(producer, value):
             self.report.add(None, f"meta/{_printable(name)}", expected.hex() or "no cursor", value[:64].hex())
+
+    def _check_checkpoints(self) -> None:
+        """Every kept checkpoint must be one of this tree. Their signatures are not looked at here."""
+        try:
+            kept = next(self.store.scan("meta", CHECKPOINT_PREFIX, b"checkpoint0"), None)
+        except IntegrityError:
+            return  # told by then
+        if kept is None and not (self.path / "checkpoint").exists():
+            return
+        from storage import checkpoint_store
+
+        for where, text in checkpoint_store.faults(self.store, self.tree.head(), self.path):
+            self.report.add(None, where, f"a checkpoint of the {self.tree.size} events", "another", text)
 
     def _is_of_a_retired_event(self, producer: str, value: bytes) -> bool:
         """Whether a cursor may be the one that a retired event left: later than all that is known of its producer."""

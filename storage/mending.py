@@ -211,7 +211,7 @@ class _Mender:
         out: Leaves = [None] * (stop - start)
         for batch in self._values(start, stop):
             for rank, value, hashed in batch:
-                out[rank - start] = _leaf_of(value, hashed)
+                out[rank - start] = state.leaf_of(value, hashed)
                 if len(value) == HASH_BYTES:
                     self.marked[rank] = value
         return out
@@ -228,7 +228,7 @@ class _Mender:
                         holes.append(rank)
                     else:
                         self._put("log", layout.log_key(rank), value)
-                        by_events[i] = _leaf_of(value, hashing.event_id(value[32:]))
+                        by_events[i] = state.leaf_of(value, hashing.event_id(value[32:]))
         self._flush()
         if not holes:
             return True
@@ -404,7 +404,7 @@ class _Mender:
             value = _fetched(source, rank)
             if value is None:
                 continue
-            if leaf is None or _leaf_of(value, hashing.event_id(value[32:])) == leaf:
+            if leaf is None or state.leaf_of(value, hashing.event_id(value[32:])) == leaf:
                 self.done.restored.setdefault(name, []).append(rank)
                 return value
         return None
@@ -514,6 +514,11 @@ class _Mender:
             self.done.count("head")
         for key, value in self.store.scan("meta"):
             known = key in (layout.FORMAT_KEY, layout.HEAD_KEY)
+            is_checkpoint = key.startswith(b"checkpoint/") and len(key) == 19
+            if self.accept_loss and is_checkpoint and int.from_bytes(key[11:], "big") > self.size:
+                self._put("meta", key, None)  # it can't be met any more; the store as it was keeps it
+                self.done.count("checkpoints")
+                continue
             if not known and not key.startswith((layout.CURSOR_PREFIX, b"checkpoint/")):
                 self._put("meta", key, None)
                 self.done.count("meta")
@@ -550,24 +555,9 @@ def _base64(text: bytes) -> bytes:
 
 
 def _with_ids(batch: list[tuple[int, bytes]]) -> list[tuple[int, bytes, bytes]]:
-    data = [value[32:] if _may_be_event(value) else b"" for _, value in batch]
+    data = [value[32:] if state.may_be_event(value) else b"" for _, value in batch]
     hashed = [event_id if part else b"" for event_id, part in zip(hashing.event_ids(data), data, strict=True)]
     return [(rank, value, event_id) for (rank, value), event_id in zip(batch, hashed, strict=True)]
-
-
-def _may_be_event(value: bytes) -> bool:
-    return 32 < len(value) <= state.VALUE_BYTES_MAX and not is_retired(value)
-
-
-def _leaf_of(value: bytes, hashed: bytes) -> bytes | None:
-    """The leaf hash that a value of `log` leads to; None where it contradicts itself."""
-    if is_retired(value):
-        return tree.leaf_hash(value) if value[0] == tree.LEAF_VERSION else None
-    if len(value) == HASH_BYTES:
-        return value  # the leaf hash of a lost event
-    if 32 < len(value) <= state.VALUE_BYTES_MAX and value[:32] == hashed:
-        return tree.leaf_hash(tree.leaf(hashed, len(value) - 32))
-    return None
 
 
 def _producer(value: bytes) -> tuple[str, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +21,13 @@ from storage.errors import (
     StorageError,
     StorageFullError,
 )
+from storage.patched_store import PatchedStore, tiles_from_log
 from storage.state import EMPTY, TreeState
 from storage.store import Store
 from storage.tree import EMPTY_ROOT, Head
 
 HEALTHY = "HEALTHY"
-DEGRADED = "DEGRADED"  # `ids` disagrees with the log; reading by rank works
+DEGRADED = "DEGRADED"  # `ids`, or tiles, disagree with the log; reading by rank and appending work
 RECOVERY_DEGRADED = "RECOVERY_DEGRADED"  # fewer events than HEAD names, or damaged files
 ROOM_BYTES = 1 << 20  # what is free again before a ledger that met a full disk goes on
 SEVERITY = (HEALTHY, DEGRADED, RECOVERY_DEGRADED)
@@ -41,6 +43,7 @@ class Opened:
     recovered: int = 0  # events in the store above the size in HEAD: appended after HEAD was last written
     dropped_bytes: int = 0  # of the write-ahead log: the torn end of a commit that a crash interrupted
     status: str = HEALTHY
+    patched: PatchedStore | None = None  # to be used instead of the store: its tiles are wrong
     problems: list[StorageError] = field(default_factory=list)
 
     def note(self, status: str, error: StorageError) -> None:
@@ -150,7 +153,8 @@ def _open_to_write(
             head_file.write(layout.head_path(run), empty)
             _sync_directory(run.parent)
             seen = empty
-        return store, _examine(run, store, seen, expect, strict=True)
+        opened = _examine(run, store, seen, expect, strict=True)
+        return opened.patched or store, opened
     except OSError as error:
         store.close()
         raise mapped_os_error(error, run) from error
@@ -166,6 +170,7 @@ def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tu
         store = engines.open_store(layout.store_path(run), read_only=True)
     except IntegrityError as error:
         if strict:
+            error.hint = repair_hint(run)
             raise
         refused = error
         try:
@@ -179,7 +184,22 @@ def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tu
         raise
     if refused is not None:
         opened.note(RECOVERY_DEGRADED, refused)
-    return store, opened
+    return opened.patched or store, opened
+
+
+def repair_hint(run: Path) -> str:
+    """What to do about a ledger that can't be opened for writing."""
+    return f"droveway repair {shlex.quote(str(run))} puts right what can be, and names what is lost"
+
+
+def _checkpoint_seen(store: Store, run: Path) -> Head | None:
+    """The largest head that a kept checkpoint names."""
+    kept = next(store.scan("meta", b"checkpoint/", b"checkpoint0"), None)
+    if kept is None and not (run / "checkpoint").exists():
+        return None
+    from storage import checkpoint_store
+
+    return checkpoint_store.newest(store, run)
 
 
 def _head_seen(run: Path) -> Head | IntegrityError | None:
@@ -198,12 +218,18 @@ def _examine(
     opened = Opened(head, EMPTY, None, dropped_bytes=getattr(store, "dropped_bytes", 0))
 
     def found(status: str, error: StorageError) -> None:
-        if strict:
+        if strict and status != DEGRADED:
+            error.hint = repair_hint(run)
             raise error
         opened.note(status, error)
 
     try:
-        opened.tree = state.load_tree(store, head, str(run))
+        try:
+            opened.tree = state.load_tree(store, head, str(run))
+        except IntegrityError as error:
+            opened.tree, tiles = tiles_from_log(store, head, str(run))
+            store = opened.patched = PatchedStore(store, tiles)
+            found(DEGRADED, error)
         state.check_log_end(store, head.size, str(run))
         # Below the size in HEAD a gap is found when it is read, or by verifying: looking for it takes as long.
         named = seen.size if isinstance(seen, Head) else 0
@@ -224,6 +250,7 @@ def _examine(
     opened.head_seen = seen
     try:
         _refuse_other_than(seen, store, head, run)
+        _refuse_other_than(_checkpoint_seen(store, run), store, head, run, "of a checkpoint")
     except (IntegrityError, RollbackError, ForkError) as error:
         found(RECOVERY_DEGRADED, error)
     if seen is not None:

@@ -21,6 +21,7 @@ from storage import head as head_file
 from storage.errors import IntegrityError, StorageError
 from storage.ledger_check import LedgerReport, verify_ledger
 from storage.mending import Mended, Source, mend
+from storage.patched_store import PatchedStore
 from storage.retire import ranges
 from storage.store import Store
 from storage.tree import EMPTY_ROOT, Head
@@ -133,6 +134,23 @@ def repair_ledger(
     return report
 
 
+def repair_open(store: Store, path: str, head: Head, patched: PatchedStore | None) -> RepairReport:
+    """Rebuild in an open store what is derived from its log. Raises IntegrityError where events are damaged."""
+    report = RepairReport(path, head, head.size, head.root)
+    tiles = patched.settle() if patched is not None else 0
+    try:
+        done = mend(store, path, seen=head, events=False)
+    except IntegrityError as error:
+        error.hint = f"close the ledger; {opening.repair_hint(Path(path))}"
+        raise
+    store.sync()
+    report.take(done)
+    if tiles:
+        report.rebuilt["tree"] = report.rebuilt.get("tree", 0) + tiles
+    report.size, report.root = done.head.size, done.head.root
+    return report
+
+
 def _no_step(_: str) -> None:
     pass
 
@@ -164,16 +182,22 @@ def _repair(
         (beside / UNFINISHED).touch()
         _sync(beside)
         step("copy")
-        done = _new_store(run, beside, report, found.head_seen, sources, accept_loss, step)
-        head = _head_after(report, done, found.head_seen, accept_loss)
-        if done.problems or (done.writes == 0 and not report.salvaged and head == found.head_seen):
+        noted = _checkpoint_head(run)
+        seen = max((found.head_seen, noted), key=lambda head: -1 if head is None else head.size)
+        done = _new_store(run, beside, report, seen, sources, accept_loss, step)
+        head = _head_after(report, done, found.head_seen, seen, accept_loss)
+        refuted = noted is not None and accept_loss and noted.size > done.head.size
+        changed = bool(done.writes or report.salvaged or head != found.head_seen or refuted)
+        if refuted and noted is not None:
+            report.notes.append(f"a checkpoint names {noted.size} events: it is kept with the run as it was")
+        if done.problems or not changed:
             report.problems += [problem.text for problem in found.problems if problem.rank is None and not done.writes]
             shutil.rmtree(beside)
             return
         step("check")
         _check(run, beside, report, done, head)
         step("exchange")
-        _exchange(run, beside, report, done, head, step)
+        _exchange(run, beside, report, head, step, drop_checkpoint=refuted)
     except BaseException:
         if (beside / UNFINISHED).exists():
             shutil.rmtree(beside, ignore_errors=True)
@@ -278,13 +302,31 @@ def _opened_store(path: Path, engine: engines.Engine | None = None) -> Iterator[
         store.close()
 
 
-def _head_after(report: RepairReport, done: Mended, seen: Head | None, accept_loss: bool) -> Head | None:
-    """What HEAD shall name: the new head, unless HEAD names events that are lost and that was not accepted."""
+def _checkpoint_head(run: Path) -> Head | None:
+    """The largest head that a checkpoint names, kept in the store or beside it."""
+    from storage import checkpoint, checkpoint_store
+
+    with suppress(StorageError), ExitStack() as stack:
+        store = engines.open_store(layout.store_path(run), read_only=True, paranoid=False)
+        stack.callback(store.close)
+        return checkpoint_store.newest(store, run)
+    with suppress(StorageError):
+        data = checkpoint_store.read_file(checkpoint_store.file_path(run))
+        return None if data is None else checkpoint.decode(data)[0].head()
+    return None
+
+
+def _head_after(
+    report: RepairReport, done: Mended, head_seen: Head | None, named: Head | None, accept_loss: bool
+) -> Head | None:
+    """What HEAD shall name: the new head, unless events are lost that HEAD, or a checkpoint, names (`named`) and that
+    was not accepted."""
+    seen = head_seen
     report.size, report.root = done.head.size, done.head.root
     if done.problems:
         report.size, report.root = report.size_before, report.root_before
         return seen
-    if seen is not None and seen.size > done.head.size and not accept_loss:
+    if named is not None and named.size > done.head.size and not accept_loss:
         return seen
     if seen is None:
         report.rebuilt["HEAD"] = 1
@@ -307,7 +349,13 @@ def _check(run: Path, beside: Path, report: RepairReport, done: Mended, head: He
 
 
 def _exchange(
-    run: Path, beside: Path, report: RepairReport, done: Mended, head: Head | None, step: Callable[[str], None]
+    run: Path,
+    beside: Path,
+    report: RepairReport,
+    head: Head | None,
+    step: Callable[[str], None],
+    *,
+    drop_checkpoint: bool,
 ) -> None:
     new, old = layout.store_path(beside), layout.store_path(run)
     lock = WriterLock(new)
@@ -317,6 +365,8 @@ def _exchange(
             with suppress(FileNotFoundError):
                 layout.head_path(beside).unlink()
             shutil.copy2(layout.head_path(run), layout.head_path(beside))
+        if (run / "checkpoint").exists():
+            shutil.copy2(run / "checkpoint", beside / "checkpoint")
         (beside / UNFINISHED).unlink()
         _sync(beside)
         step("rename")
@@ -328,6 +378,8 @@ def _exchange(
         step("head")
         if head is not None and head != report.head_seen:
             head_file.write(layout.head_path(run), head)
+        if drop_checkpoint:
+            (run / "checkpoint").unlink(missing_ok=True)
         step("evidence")
         report.evidence = _to_evidence(run, beside)
     finally:

@@ -222,6 +222,22 @@ def check_retired(value: bytes, leaf: bytes | None) -> str | None:
     return None if leaf == expected else f"has the leaf hash {expected.hex()}, the tree holds {leaf.hex()}"
 
 
+def may_be_event(value: bytes) -> bool:
+    """Whether a value of `log` is as long as an id with an event is, and not a leaf."""
+    return HASH_BYTES < len(value) <= VALUE_BYTES_MAX and len(value) != tree.LEAF_BYTES
+
+
+def leaf_of(value: bytes, hashed: bytes) -> bytes | None:
+    """The leaf hash that a value of `log` leads to; None where it contradicts itself. hashed: the id of its bytes."""
+    if len(value) == tree.LEAF_BYTES:
+        return tree.leaf_hash(value) if value[0] == tree.LEAF_VERSION else None
+    if len(value) == HASH_BYTES:
+        return value  # the leaf hash of a lost event
+    if may_be_event(value) and value[:HASH_BYTES] == hashed:
+        return tree.leaf_hash(tree.leaf(hashed, len(value) - HASH_BYTES))
+    return None
+
+
 def leaf_hashes(ids: Sequence[bytes], lengths: Sequence[int]) -> bytes:
     """The leaf hashes of events, joined, in one call of the kernel."""
     records = b"".join(map(tree.leaf, ids, lengths))

@@ -35,6 +35,8 @@ class Writer:
         self.path = path
         self.store = LiveStore(store)
         self._reopen = reopen
+        self.degraded = opened.status != opening.HEALTHY
+        self.patched = opened.patched
         self.head = opened.head
         self.lock = threading.Lock()
         self._head_path = layout.head_path(path.absolute())  # the current folder may change
@@ -146,11 +148,17 @@ class Writer:
         if opened.head != self.head and (self._pending is None or opened.head != self._pending.head()):
             raise IntegrityError(f"{self.path}: meta/head is not what was written: {opened.head}", file="meta/head")
         self._written_head = opened.head_seen
+        self.patched = opened.patched
         self._take_over(opened.tree, opened.head)
 
     def _take_over(self, tree: TreeState, head: Head) -> None:
         self._cursors.clear()
         self._adopt(tree, head, unsynced=True)
+
+    def repaired(self) -> None:
+        """Forget what was known of a ledger that was not in order."""
+        self._cursors.clear()
+        self.degraded = False
 
     def _look(self) -> None:
         assert self._pending is not None
@@ -174,6 +182,10 @@ class Writer:
 
     def _rank_of(self, event_id: bytes) -> int | None:
         value = self.store.get("ids", event_id)
+        if value is None and self.degraded:  # `ids` may lack it: the log itself is searched
+            for key, stored in self.store.scan("log"):
+                if state.stored_id(stored) == event_id:
+                    return int.from_bytes(key, "big")
         return None if value is None else int.from_bytes(value, "big")
 
     def _rewrite_head_when_due(self) -> None:

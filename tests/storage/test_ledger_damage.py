@@ -273,8 +273,6 @@ def test_ids_that_disagree_with_the_log_degrade_but_do_not_stop_reading(stored, 
         assert ledger.get(events[17].id) == events[17]  # found in the log itself
         with pytest.raises(KeyError):
             ledger.get(bytes(32))
-    with pytest.raises(IntegrityError, match="ids does not know the last event of the log"):
-        Ledger.open(run)
 
 
 def test_an_id_that_leads_to_another_event_is_noticed_when_it_is_used(stored, rewrite):
@@ -292,8 +290,6 @@ def test_an_id_that_leads_to_another_event_is_noticed_when_it_is_used(stored, re
         "log: an event is missing",
         "log: the last event is missing",
         "log: an event too many",
-        "tree: a leaf is flipped",
-        "tree: a tile is cut",
         "meta: the head has another root",
         "meta: the head names fewer events",
         "meta: the head is cut",

@@ -55,16 +55,17 @@ def forget():
     """forget(run): let the engine rewrite its files, so that no older entry is left in them."""
 
     def compacted(run):
-        from rocksdict import BottommostLevelCompaction, CompactOptions
+        from storage.engines import open_store
 
-        from storage.rocks import RocksStore
+        store = open_store(run / "ledger", read_only=False)
+        store.compact()
+        if hasattr(store, "_families"):  # RocksDB, whose other families are not compacted
+            from rocksdict import BottommostLevelCompaction, CompactOptions
 
-        options = CompactOptions()
-        options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
-        store = RocksStore.open(run / "ledger", read_only=False)
-        store.flush()
-        for family in FAMILIES:
-            store._family(family).compact_range(None, None, options)
+            options = CompactOptions()
+            options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+            for family in FAMILIES:
+                store._family(family).compact_range(None, None, options)
         store.close()
 
     return compacted
@@ -320,7 +321,9 @@ repair_ledger({str(run)!r}, on_step=step)
     assert any(contents(folder)[0] == damaged[0] for folder in kept)
 
 
-def test_an_overwritten_event_is_found_again_in_the_files_of_the_database(stored, rewrite, contents):
+def test_an_overwritten_event_is_found_again_in_the_files_of_the_database(stored, rewrite, contents, engine):
+    if engine == "lmdb":
+        return  # its pages are overwritten
     run, events, _ = stored
     before = contents(run)
     rewrite(run, [("log", log_key(9), events[9].id + b"rubbish" * 20)], [("log", log_key(20)), ("log", log_key(299))])
