@@ -39,6 +39,7 @@ class Report:
     `retired` are ranges of ranks (first, last) whose payload was removed, `retired_count` all of those events.
     `not_replayable` are ranges of ranks in which decisions can't be made again because something that they depend on is
     retired, `not_replayable_count` the decisions that are still there among them. Neither is a divergence or a problem.
+    `warnings` are odd wall times, the first 100 of them, and no problem either.
     """
 
     name: str = ""
@@ -57,6 +58,7 @@ class Report:
     retired_count: int = 0
     not_replayable: list[tuple[int, int]] = field(default_factory=list)
     not_replayable_count: int = 0
+    warnings: list[str] = field(default_factory=list)
     other_events: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -474,6 +474,7 @@ def ledger_problems(
     )
     report.size, report.root = found.size, found.root
     report.retired, report.retired_count = found.retired, found.retired_count
+    report.warnings = found.warnings
     for problem in found.problems:
         yield Problem(problem.rank, problem.where, problem.expected, problem.got, problem.text)
     report.problem_count += found.problem_count - len(found.problems)

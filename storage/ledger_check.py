@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from storage import engines, event_batch, hashing, layout, opening, state
@@ -16,6 +15,7 @@ from storage.retire import Retired, is_retired
 from storage.state import EMPTY
 from storage.store import Store
 from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
+from storage.wall_clock import WallClock
 
 BATCH_BYTES = 1 << 20
 PROBLEMS_MAX = 10_000
@@ -43,7 +43,8 @@ class LedgerReport:
     size: events that the stored head names.  root: the root recomputed from the stored events, 32 bytes.
     head_seen: what the HEAD file names.  problems: the first 10,000; problem_count: all of them.  retired: ranges of
     ranks whose payload was removed by `retire`, which is no problem; retired_count: all of those ranks.  dropped_bytes:
-    of the write-ahead log's end, torn by a crash, which hold no event.
+    of the write-ahead log's end, torn by a crash, which hold no event.  warnings: the first 100 odd wall times, which
+    are no problem either; warning_count: all of them.
     """
 
     path: str
@@ -55,6 +56,8 @@ class LedgerReport:
     retired: list[tuple[int, int]] = field(default_factory=list)  # first and last rank; the first 10,000 such ranges
     retired_count: int = 0
     dropped_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+    warning_count: int = 0
 
     @property
     def ok(self) -> bool:
@@ -84,11 +87,14 @@ class LedgerReport:
             )
 
 
-def verify_ledger(path: str | os.PathLike[str], progress: Progress | None = None) -> LedgerReport:
+def verify_ledger(
+    path: str | os.PathLike[str], progress: Progress | None = None, *, now_ns: int | None = None
+) -> LedgerReport:
     """Check a RUN directory: every event (canonical bytes, id, leaf, sequence), every tile, the head, the format,
     the cursors, `ids` against the log, and HEAD. Opens read-only, so no byte changes, also beside a live writer.
 
-    progress: called with events done and in all.
+    progress: called with events done and in all.  now_ns: what the time is; wall times more than a day ahead of it are
+    warned of, as are in any case those that go back within a producer.
 
     Damage is reported, never raised. Raises NotALedgerError where the path holds no ledger, and StorageError where
     it can't be read at all (permissions).
@@ -115,7 +121,7 @@ def verify_ledger(path: str | os.PathLike[str], progress: Progress | None = None
     store = _open(run, report)
     if store is not None:
         try:
-            _Verifier(run, store, report, progress).run()
+            _Verifier(run, store, report, progress, WallClock(now_ns)).run()
         finally:
             store.close()
     return report
@@ -139,8 +145,11 @@ def _open(run: Path, report: LedgerReport) -> Store | None:
 class _Verifier:
     """One pass over the log, in batches that never cross a tile."""
 
-    def __init__(self, run: Path, store: Store, report: LedgerReport, progress: Progress | None) -> None:
+    def __init__(
+        self, run: Path, store: Store, report: LedgerReport, progress: Progress | None, clock: WallClock
+    ) -> None:
         self.path = run
+        self.clock = clock
         self.store = store
         self.report = report
         self.progress = progress
@@ -161,6 +170,7 @@ class _Verifier:
         self.log_size = 0 if not isinstance(last, bytes) or len(last) != 8 else int.from_bytes(last, "big") + 1
         self.report.size = self.head.size if self.head is not None else self.log_size
         self._check_log()
+        self.report.warnings, self.report.warning_count = self.clock.warnings, self.clock.count
         self.report.root = self.tree.head().root
         self._check_roots()
         self._check_upper_tiles()
@@ -282,9 +292,11 @@ class _Verifier:
 
     def _pass(self, first: int, values: Sequence[bytes | None], leaves: bytes) -> bool:
         """Whether nothing is odd with a batch; what is, and where, must be asked of each value then."""
-        total = event_batch.audited(self.ids_key, self.ids_sum, first, list(values), leaves, self.cursors)
+        present = list(values)
+        total = event_batch.audited(self.ids_key, self.ids_sum, first, present, leaves, self.cursors)
         if total is None:
             return False
+        self.clock.look(first, present)  # type: ignore[arg-type]  # all are there
         self.ids_sum = total
         if self.passed and self.passed[-1][1] == first:
             self.passed[-1] = (self.passed[-1][0], first + len(values))
@@ -363,6 +375,7 @@ class _Verifier:
                 str(event.sequence),
             )
         self.cursors[event.producer] = (event.sequence, event_id)
+        self.clock.see(rank, event.producer, event.wall_ns)
 
     def _check_leaf(self, rank: int, tile_key: bytes, leaf: bytes, held: bytes) -> None:
         if leaf != held:
@@ -445,12 +458,12 @@ class _Verifier:
     def _look_up_passed(self) -> None:
         """The entry of each event of the batches that passed as a whole. Their ids are those of their bytes."""
         for start, stop in self.passed:
-            pairs = self.store.scan("log", layout.log_key(start), layout.log_key(stop))
-            rank = start
-            while ids := [value[:32] for _, value in islice(pairs, layout.TILE_HASHES)]:
-                for event_id, found in zip(ids, self._ranks_of(ids), strict=True):
+            for first in range(start, stop, layout.TILE_HASHES):
+                ranks = range(first, min(first + layout.TILE_HASHES, stop))
+                # One by one: a scan would go on into what follows, which may be damaged.
+                ids = [(self._lost(rank) or b"")[:32] for rank in ranks]
+                for rank, event_id, found in zip(ranks, ids, self._ranks_of(ids), strict=True):
                     self._check_rank_of(rank, event_id, found)
-                    rank += 1
 
     def _check_ids(self) -> None:
         """Entries of `ids` that differ from the log's, then those that no event of the log has."""

@@ -110,6 +110,7 @@ def tell(out: Output, run: Path | str, report: Any) -> None:
         "retired_ranks": report.retired,
         "not_replayable": report.not_replayable_count,
         "not_replayable_ranks": report.not_replayable,
+        "warnings": report.warnings,
     }
     out.result(record, answer(report))
 
@@ -138,7 +139,7 @@ def answer(report: Any) -> str:
     if report.other_events:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.other_events.items()))
         done += f"; of other kinds the bytes only: {kinds}"
-    lines = [f"root  {root}"]
+    lines = [f"root  {root}", *(f"warning: {text}" for text in report.warnings)]
     if report.retired_count:
         lines.insert(0, f"retired: ranks {shown(report.retired)}: payloads removed, leaves and proofs kept")
     if report.not_replayable:

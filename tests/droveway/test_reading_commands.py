@@ -47,6 +47,11 @@ def test_verify_answers_in_json(ask: Ask, yard_run: Path) -> None:
         "frames_diverged",
         "problems",
         "other_events",
+        "retired",
+        "retired_ranks",
+        "not_replayable",
+        "not_replayable_ranks",
+        "warnings",
     ]
     assert record["ok"] is True and record["problems"] == 0 and record["name"] == "yard"
 
