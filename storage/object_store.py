@@ -17,7 +17,14 @@ class Found(NamedTuple):
     etag: str
 
 
-class ObjectStore(Protocol):
+class ObjectReader(Protocol):
+    """What reading needs of an object store."""
+
+    def get(self, path: str, bytes_max: int) -> Found | None:
+        """An object; None where there is none. Raises IntegrityError for one of more than `bytes_max` bytes."""
+
+
+class ObjectStore(ObjectReader, Protocol):
     """Objects under relative paths with `/`.
 
     Every method raises ObjectStoreError where the place can't be reached or refuses, and of its kinds ReadOnlyError
@@ -25,9 +32,6 @@ class ObjectStore(Protocol):
     """
 
     url: str
-
-    def get(self, path: str, bytes_max: int) -> Found | None:
-        """An object; None where there is none. Raises IntegrityError for one of more than `bytes_max` bytes."""
 
     def put_new(self, path: str, data: bytes) -> bool:
         """Write an object where there is none; False, and nothing written, where there is one."""

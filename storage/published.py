@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, overload
 
 from storage import checkpoint as checkpoints
-from storage import hashing, payload_bundle, tiles, tree
+from storage import event_batch, hashing, payload_bundle, tiles, tree
 from storage.errors import (
     ClosedError,
     ForkError,
@@ -22,11 +23,12 @@ from storage.errors import (
     StorageError,
 )
 from storage.event import EVENT_BYTES_MAX, Event
-from storage.layout import TILE_HASHES
+from storage.layout import TILE_BYTES, TILE_HASHES
 from storage.note import NOTE_BYTES_MAX
-from storage.object_store import ObjectStore, holds_run, is_url, open_store
+from storage.object_store import ObjectReader, ObjectStore, folder_of, holds_run, is_url, open_store
 from storage.payload_bundle import Elsewhere, Payload
 from storage.published_tree import PublishedTree
+from storage.read_ahead import ReadAhead
 from storage.retire import Retired
 from storage.tree import HASH_BYTES, Head
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from storage.keys import VerifierKey
 
 CHECKPOINT: Final = "checkpoint"
+READ_AHEAD_BYTES: Final = 4 << 20
 
 
 def is_published(place: str) -> bool:
@@ -105,11 +108,16 @@ class PublishedLedger:
         except StorageError as error:
             raise type(error)(f"{self.url}: checkpoint: {error}") from error
         self.origin = checkpoint.origin
-        self._store = store
+        self._ahead = ReadAhead(store) if folder_of(store.url) is None else None
+        self._wanted: set[int] = set()  # tiles that were asked for ahead
+        self._bundle_bytes = READ_AHEAD_BYTES  # of the last bundle that was read
+        self._place = store
+        self._store: ObjectReader = self._ahead or store
         self._head = checkpoint.head()
         self._closed = False
-        self.tree = PublishedTree(store, self._head)
-        self._held: tuple[int, list[bytes | None], list[Payload]] | None = None
+        self.tree = PublishedTree(self._store, self.url, self._head)
+        self._leaves: tuple[int, list[bytes | None]] | None = None
+        self._bundle: tuple[int, list[Payload]] | None = None
 
     @property
     def problems(self) -> list[IntegrityError]:
@@ -197,28 +205,67 @@ class PublishedLedger:
         rank = start
         while rank < stop:
             self._check_open()
-            first = rank - rank % TILE_HASHES
-            leaves, payloads = self._tile(first // TILE_HASHES)
-            inline = [i for i in range(rank - first, len(payloads)) if isinstance(payloads[i], bytes)]
-            ids = dict(zip(inline, hashing.event_ids([payloads[i] for i in inline]), strict=True))  # type: ignore[misc]
-            for i in range(rank - first, min(len(payloads), stop - first)):
-                found = self._checked(first + i, leaves[i], payloads[i], ids.get(i))
-                if isinstance(found, Retired) and not retired:
-                    raise _retired(self.url, first + i, found)
-                yield first + i, found  # type: ignore[misc]
-            rank = first + TILE_HASHES
+            index = rank // TILE_HASHES
+            tile_stop = min(stop, (index + 1) * TILE_HASHES)
+            self.read_ahead(index, stop)
+            for found, event in self._tile_events(rank, tile_stop):
+                if isinstance(event, Retired) and not retired:
+                    raise _retired(self.url, found, event)
+                yield found, event  # type: ignore[misc]
+            rank = tile_stop
+
+    def _tile_events(self, rank: int, stop: int) -> Iterator[tuple[int, Event | Retired]]:
+        """The events of a part of one tile: those that lie in its bundle and are good in one call of the kernel."""
+        first = rank - rank % TILE_HASHES
+        leaves, payloads = self._tile(first // TILE_HASHES)
+        hashes = self.tree.tile(first // TILE_HASHES)
+        values = [
+            record[1:33] + payload if record is not None and isinstance(payload, bytes) else None
+            for record, payload in zip(leaves, payloads, strict=True)
+        ]
+        while rank < stop:
+            whole = list(takewhile(lambda value: value is not None, values[rank - first : stop - first]))
+            good = event_batch.checked(rank, whole, hashes[HASH_BYTES * (rank - first) :])  # type: ignore[arg-type]
+            yield from good
+            rank += len(good)
+            if rank < stop:  # retired, in an object of its own, or damaged
+                yield rank, self._at(rank)
+                rank += 1
+
+    def read_ahead(self, index: int, stop: int) -> None:
+        """Begin to read the objects of a tile and of the next ones up to a rank, some 4 MiB of them."""
+        if self._ahead is None:
+            return
+        if index not in self._wanted:  # not where reading went on
+            self._ahead.forget()
+            self._wanted.clear()
+        size = max(1, self._bundle_bytes)
+        for each in range(index, min(index + max(2, min(8, READ_AHEAD_BYTES // size)), -(-stop // TILE_HASHES))):
+            if each in self._wanted:
+                continue
+            self._wanted.add(each)
+            width = self.tree.width(0, each)
+            if width == TILE_HASHES:
+                self._ahead.want(tiles.tile_path(0, each), TILE_BYTES)
+            self._ahead.want(tiles.entries_path(each, width), width * tiles.ENTRY_BYTES)
+            self._ahead.want(tiles.payload_path(each, width), payload_bundle.BUNDLE_BYTES_MAX)
+        self._wanted.discard(index - 1)
+
+    def leaves(self, index: int) -> list[bytes | None]:
+        """The leaves of a tile that are in the tree, None for others. Raises IntegrityError. The last ones are kept."""
+        if self._leaves is None or self._leaves[0] != index:
+            self._leaves = (index, self.tree.leaves(index))
+        return self._leaves[1]
 
     def _tile(self, index: int) -> tuple[list[bytes | None], list[Payload]]:
         """Leaves and payloads of a tile; the last one is kept."""
-        if self._held is not None and self._held[0] == index:
-            return self._held[1:]
-        self._held = None  # two are never in memory
-        leaves = self.tree.leaves(index)
-        payloads = self.payloads(index, leaves)
-        self._held = (index, leaves, payloads)
-        return leaves, payloads
+        leaves = self.leaves(index)
+        if self._bundle is None or self._bundle[0] != index:
+            self._bundle = None  # two are never in memory
+            self._bundle = (index, self._payloads(index, leaves))
+        return leaves, self._bundle[1]
 
-    def payloads(self, index: int, leaves: list[bytes | None]) -> list[Payload]:
+    def _payloads(self, index: int, leaves: list[bytes | None]) -> list[Payload]:
         """The bundle of a tile, its events unchecked. Raises IntegrityError with the ranks where it can't be read."""
         width = len(leaves)
         lengths = [None if record is None else tiles.leaf_parts(record)[1] for record in leaves]
@@ -231,6 +278,7 @@ class PublishedLedger:
                 found, more = self._store.get(tiles.payload_path(index), payload_bundle.BUNDLE_BYTES_MAX), True
             if found is None:
                 raise IntegrityError(f"{path}: expected the events of a tile, got no object", file=path)
+            self._bundle_bytes = len(found.data)
             return payload_bundle.unpack(found.data, lengths, path, more=more)
         except IntegrityError as error:
             first = index * TILE_HASHES
@@ -316,8 +364,10 @@ class PublishedLedger:
         """Release the place. A second call does nothing."""
         if not self._closed:
             self._closed = True
-            self._held = None
-            self._store.close()
+            self._leaves = self._bundle = None
+            if self._ahead is not None:
+                self._ahead.close()
+            self._place.close()
 
     def _check_open(self) -> None:
         if self._closed:

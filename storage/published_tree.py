@@ -8,7 +8,7 @@ from itertools import product
 from storage import tiles, tree
 from storage.errors import IntegrityError
 from storage.layout import TILE_HASHES
-from storage.object_store import ObjectStore
+from storage.object_store import ObjectReader
 from storage.tree import HASH_BYTES, Head
 
 TILES_CACHED_MAX = 128  # 1 MiB
@@ -21,8 +21,9 @@ class PublishedTree:
     that is damaged or missing is made again from the level below: `problems` then names it, and reading goes on.
     """
 
-    def __init__(self, store: ObjectStore, head: Head) -> None:
+    def __init__(self, store: ObjectReader, url: str, head: Head) -> None:
         self._store = store
+        self._url = url
         self.head = head
         self.problems: list[IntegrityError] = []
         self._edges: list[bytes] = []  # by level: the hashes of the unfinished tile
@@ -150,7 +151,7 @@ class PublishedTree:
                 break
         else:
             raise IntegrityError(
-                f"{self._store.url}: the tiles do not give the root {self.head.root.hex()} of {self.head.size} events "
+                f"{self._url}: the tiles do not give the root {self.head.root.hex()} of {self.head.size} events "
                 "that the checkpoint names",
                 file="checkpoint",
             )

@@ -202,7 +202,8 @@ def test_a_bucket_that_is_not_there_is_not_reached_and_an_empty_prefix_holds_not
 
 @pytest.fixture
 def web(tmp_path):
-    """(folder, URL): a folder that a plain web server serves, without ETags."""
+    """(folder, URL, paths asked for): a folder that a plain web server serves, without ETags."""
+    asked = []
     folder = tmp_path / "web"
     folder.mkdir()
 
@@ -210,20 +211,24 @@ def web(tmp_path):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, directory=str(folder), **options)
 
+        def do_GET(self):
+            asked.append(self.path)
+            super().do_GET()
+
         def log_message(self, *_):
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
-    yield folder, f"http://127.0.0.1:{server.server_address[1]}"
+    yield folder, f"http://127.0.0.1:{server.server_address[1]}", asked
     server.shutdown()
     thread.join()
     server.server_close()
 
 
 def test_what_a_folder_holds_is_read_through_any_web_server(ledger, web):
-    folder, url = web
+    folder, url, _ = web
     ledger.publish(str(folder), SIGNER)
     for place in (url, f"{url}/"):
         with open_published(place, KEY) as published:
@@ -235,8 +240,39 @@ def test_what_a_folder_holds_is_read_through_any_web_server(ledger, web):
     assert {problem.where for problem in report.problems} == {"payload/001"}
 
 
+def test_each_object_is_asked_for_once_and_read_ahead_of_its_turn(ledger, web, make_event):
+    folder, url, asked = web
+    ledger.append_many([make_event(i) for i in range(600, 3000)])
+    ledger.publish(str(folder), SIGNER)
+    objects = {
+        f"/{path.relative_to(folder).as_posix()}"
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
+    with open_published(url, KEY) as published:
+        events = published.scan()
+        first = [next(events)]
+        assert {"tile/0/001", "tile/entries/001", "payload/001"} <= published._ahead._wanted.keys()
+        assert first + list(events) == list(ledger.scan())
+    assert sorted(asked) == sorted(objects)
+    asked.clear()
+    assert verify_published(url, KEY).ok
+    assert sorted(asked) == sorted([*objects, "/retired"])
+
+
+def test_reading_out_of_turn_after_reading_ahead_gives_the_same_events(ledger, web):
+    folder, url, _ = web
+    ledger.publish(str(folder), SIGNER)
+    with open_published(url, KEY) as published:
+        events = published.scan()
+        next(events)
+        assert published.at(599) == ledger.at(599)
+        assert list(published.scan(300, 520)) == list(ledger.scan(300, 520))
+        assert [event for _, event in events] == [event for _, event in ledger.scan(1)]
+
+
 def test_a_web_server_without_a_ledger_and_none_at_all_are_told_apart(web, ledger):
-    _, url = web
+    _, url, _ = web
     with pytest.raises(NotALedgerError) as caught:
         verify_published(url)
     assert str(caught.value) == f"{url}: no ledger is published there (expected checkpoint)"
