@@ -24,7 +24,8 @@ PROMISED = {
     "storage": (
         "AppendStore Catalog ConsumerCursor Cursor Event Ledger MergedEvent Reader RepairReport Retired RetiredError "
         "build_info common_prefix follow make_store_recovered merge rebuild_rank_sidecar repair_ledger verify_ledger "
-        "Checkpoint Signer TlogProof VerifierKey Witness cosign read_key write_key"
+        "Checkpoint Signer TlogProof VerifierKey Witness cosign read_key write_key "
+        "ExportReport PublishedLedger PublishReport open_published read_jsonl verify_published"
     ),
     "storage.canonical": "pack unpack",
     "storage.errors": (
@@ -66,9 +67,10 @@ PROMISED = {
 }
 METHODS = {
     ("storage", "Ledger"): (
-        "append append_many at checkpoint close consistency cursor cursor_at flush get head merge open prove scan "
-        "scan_from"
+        "append append_many at checkpoint close consistency cursor cursor_at export flush get head merge open prove "
+        "publish scan scan_from"
     ),
+    ("storage", "PublishedLedger"): "at close consistency export get head prove rank_of scan",
     ("storage", "Event"): "decode encode",
     ("storage", "Catalog"): "catch_up close delete get get_many open put put_many scan",
     ("storage", "AppendStore"): (

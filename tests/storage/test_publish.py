@@ -380,3 +380,40 @@ def test_a_damaged_run_is_repaired_from_where_it_is_published(run, fill, web, re
     assert (verify_ledger(run).problems, verify_ledger(run).root) == ([], head.root)
     with Ledger.open(run, mode="r") as ledger:
         assert ledger.at(300) == event
+
+
+@pytest.mark.slow
+def test_publishers_that_are_killed_at_any_time_leave_a_valid_place(grown, web, tmp_path):
+    """kill -9 in a process of its own, twenty times later each; the publisher that is not killed finishes it."""
+    import os
+    import signal
+    import subprocess
+    import sys
+
+    grown(250).publish(str(web), SIGNER)
+    ledger = grown(6000)
+    ledger.checkpoint(SIGNER)
+    code = (
+        "import sys; from storage import Ledger\n"
+        "with Ledger.open(sys.argv[1], mode='r') as ledger:\n"
+        "    print(flush=True); ledger.publish(sys.argv[2])"
+    )
+    sizes = set()
+    for trial in range(20):
+        place = tmp_path / f"killed{trial}"
+        shutil.copytree(web, place)
+        command = [sys.executable, "-c", code, str(ledger.path), str(place)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd="/") as publisher:
+            publisher.stdout.readline()
+            try:
+                publisher.wait(0.015 * trial)
+            except subprocess.TimeoutExpired:
+                os.kill(publisher.pid, signal.SIGKILL)
+        report = verify_published(str(place), KEY)
+        assert report.problems == []
+        sizes.add(report.size)
+        ledger.publish(str(place))
+        assert verify_published(str(place), KEY, ledger.head()).problems == []
+        assert {path for path in files(place) if not path.startswith(".publishing")} == named_by(6000, ledger)
+        shutil.rmtree(place)
+    assert 250 in sizes
