@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-PARTS = {"run", "harness", "table", "words", "f3d_frames"}  # what the benchmarks use
+PARTS = {"run", "harness", "table", "words", "f3d_frames", "ledger_peers"}  # what the benchmarks use
 
 
 def main() -> int:

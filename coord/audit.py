@@ -112,6 +112,9 @@ class _Auditor:
     """Takes the events in order and keeps what the next one needs."""
 
     def __init__(self, report: Report, replan: bool, resimulate: bool, told: set[int | None]) -> None:
+        from coord import stl
+
+        self._stl = stl  # once: an import statement for each event would cost as much as the rest
         self._report = report
         self._told = told  # ranks that the ledger's own check found damaged
         self._replan = replan
@@ -137,8 +140,7 @@ class _Auditor:
 
     def take(self, rank: int, event: Event) -> None:
         """One event."""
-        from coord import stl
-
+        stl = self._stl
         if rank == 0:
             self._producer, self._sequence = event.producer, event.sequence
             if event.kind == stl.SCENARIO:
@@ -164,8 +166,7 @@ class _Auditor:
 
     def _envelope(self, rank: int, event: Event) -> None:
         """What every event of ours has in common; the tick of inputs is their frame's, the parents differ by kind."""
-        from coord import stl
-
+        stl = self._stl
         self._same(rank, "schema", stl.SCHEMA, event.schema)
         self._same(rank, "wall_ns", None, event.wall_ns)
 

@@ -148,6 +148,30 @@ def frontier_root(frontier: bytes) -> bytes:
     return root
 
 
+def inclusion_root(index: int, size: int, leaf: bytes, proof: bytes) -> bytes | None:
+    """The root that a proof, hashes of 32 bytes joined, leads to from a leaf hash (RFC 9162 section 2.1.3.2).
+
+    None where it has too few or too many hashes. Raises ValueError unless index < size.
+    """
+    if not 0 <= index < size:
+        raise ValueError("inclusion_root: index must be below size")
+    if len(leaf) != 32 or len(proof) % 32:
+        raise ValueError("inclusion_root: leaf and proof are hashes of 32 bytes")
+    fn, sn, r = index, size - 1, leaf
+    for at in range(0, len(proof), 32):
+        p = proof[at : at + 32]
+        if sn == 0:
+            return None
+        if fn & 1 or fn == sn:
+            r = node_hashes(p + r)
+            while fn != 0 and not fn & 1:
+                fn, sn = fn >> 1, sn >> 1
+        else:
+            r = node_hashes(r + p)
+        fn, sn = fn >> 1, sn >> 1
+    return r if sn == 0 else None
+
+
 def _crc_table() -> tuple[int, ...]:
     table = []
     for byte in range(256):

@@ -17,6 +17,9 @@ crc32c: Callable[[bytes], int] = hash_ref.crc32c if _REFERENCE else _kernels.crc
 frontier_extend: Callable[[int, bytes, bytes], bytes] = (
     hash_ref.frontier_extend if _REFERENCE else _kernels.frontier_extend
 )
+inclusion_root: Callable[[int, int, bytes, bytes], bytes | None] = (
+    hash_ref.inclusion_root if _REFERENCE else _kernels.inclusion_root
+)
 
 
 def frontier_root(frontier: bytes) -> bytes:

@@ -458,12 +458,21 @@ class _Verifier:
     def _look_up_passed(self) -> None:
         """The entry of each event of the batches that passed as a whole. Their ids are those of their bytes."""
         for start, stop in self.passed:
-            for first in range(start, stop, layout.TILE_HASHES):
-                ranks = range(first, min(first + layout.TILE_HASHES, stop))
-                # One by one: a scan would go on into what follows, which may be damaged.
-                ids = [(self._lost(rank) or b"")[:32] for rank in ranks]
-                for rank, event_id, found in zip(ranks, ids, self._ranks_of(ids), strict=True):
-                    self._check_rank_of(rank, event_id, found)
+            pairs = self.store.scan("log", layout.log_key(start), layout.log_key(stop))
+            rank, end = start, None
+            while rank < stop and end is None:
+                count = min(layout.TILE_HASHES, stop - rank)
+                values, end = event_batch.take(pairs, rank, count, BATCH_BYTES, state.VALUE_BYTES_MAX)
+                self._look_up(rank, values)
+                rank += len(values)
+            for alone in range(rank, stop):  # the scan ended early now, which it did not before
+                value = self._lost(alone)
+                self._look_up(alone, [] if value is None else [value])
+
+    def _look_up(self, first: int, values: Sequence[bytes]) -> None:
+        ids = [value[:32] for value in values]
+        for rank, (event_id, found) in enumerate(zip(ids, self._ranks_of(ids), strict=True), first):
+            self._check_rank_of(rank, event_id, found)
 
     def _check_ids(self) -> None:
         """Entries of `ids` that differ from the log's, then those that no event of the log has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from storage import event_batch_ref, hash_ref
 from storage.event import Event
@@ -72,7 +73,7 @@ def digests() -> dict[str, str]:
     """Name of each kernel → 16 hex digits.
 
     >>> len(digests())
-    13
+    15
     """
     generator = _split_mix(0x73746F72616765)
     data = bytes(next(generator) >> 56 for _ in range(2048))
@@ -85,10 +86,17 @@ def digests() -> dict[str, str]:
         size += n
         grown = _fnv1a(frontier, grown)
         roots += hash_ref.frontier_root(frontier)
+    walked = _FNV_OFFSET
+    for n in range(1, 21):
+        for index, count in product(range(n), range(7)):
+            root = hash_ref.inclusion_root(index, n, data[n : n + 32], data[32 * index : 32 * (index + count)])
+            if root is not None:
+                walked = _fnv1a(root + b"\1", walked)
     crc = b"".join(hash_ref.crc32c(data[i : i + i * i]).to_bytes(4, "little") for i in range(40))
     sha = {
         "storage.leaf_hashes": _fnv1a(leaves),
         "storage.node_hashes": _fnv1a(nodes),
+        "storage.inclusion_root": walked,
         "storage.frontier_extend": grown,
         "storage.frontier_root": _fnv1a(roots),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from storage import hashing
+from storage import hash_ref, hashing
 
 HASH_BYTES = 32
 LEAF_BYTES = 41
@@ -135,16 +135,15 @@ def inclusion_proof(index: int, size: int, hash_at: HashAt) -> list[bytes]:
     """
     if not 0 <= index < size:
         raise ValueError(f"inclusion_proof: index must be in [0, {size}), got {index}")
-    proof, start, stop = [], 0, size
-    while stop - start > 1:
-        middle = start + _split(stop - start)
-        if index < middle:
-            proof.append(_range_hash(middle, stop, hash_at))
-            stop = middle
-        else:
-            proof.append(_range_hash(start, middle, hash_at))
-            start = middle
-    return proof[::-1]
+    proof, at, last, level = [], index, size - 1, 0
+    while last:
+        sibling = at ^ 1
+        if sibling < last or (sibling == last and (last + 1) << level <= size):
+            proof.append(hash_at(level, sibling))
+        elif sibling == last:
+            proof.append(_range_hash(last << level, size, hash_at))
+        at, last, level = at >> 1, last >> 1, level + 1
+    return proof
 
 
 def consistency_proof(m: int, n: int, hash_at: HashAt) -> list[bytes]:
@@ -181,18 +180,8 @@ def verify_inclusion(index: int, size: int, leaf: bytes, proof: Sequence[bytes],
     """
     if not 0 <= index < size or not _well_formed(proof, leaf, root):
         return False
-    fn, sn, r = index, size - 1, leaf
-    for p in proof:
-        if sn == 0:
-            return False
-        if fn & 1 or fn == sn:
-            r = node_hash(p, r)
-            while fn != 0 and not fn & 1:
-                fn, sn = fn >> 1, sn >> 1
-        else:
-            r = node_hash(r, p)
-        fn, sn = fn >> 1, sn >> 1
-    return sn == 0 and r == root
+    walk = hashing.inclusion_root if size < 1 << 64 else hash_ref.inclusion_root
+    return walk(index, size, leaf, b"".join(proof)) == root
 
 
 def verify_consistency(m: int, n: int, root_m: bytes, root_n: bytes, proof: Sequence[bytes]) -> bool:

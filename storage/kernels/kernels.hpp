@@ -15,6 +15,7 @@ void leaf_hashes(const uint8_t* records, size_t width, size_t n, uint8_t* out, i
 void node_hashes(const uint8_t* pairs, size_t n, uint8_t* out, int portable);
 size_t frontier_extend(uint64_t size, uint8_t* frontier, const uint8_t* leaves, size_t n, int portable);
 void frontier_root(const uint8_t* frontier, size_t count, uint8_t* out, int portable);
+int inclusion_root(uint64_t index, uint64_t size, uint8_t* hash, const uint8_t* proof, size_t count, int portable);
 int sha_instructions();
 uint32_t crc32c(const uint8_t* data, size_t size);
 }  // namespace DW_ISA

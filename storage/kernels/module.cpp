@@ -421,6 +421,17 @@ nb::bytes frontier_root(const nb::bytes& frontier, bool portable) {
   return nb::bytes(root, hash_bytes);
 }
 
+nb::object inclusion_root(uint64_t index, uint64_t size, const nb::bytes& leaf, const nb::bytes& proof, bool portable) {
+  if (index >= size) throw nb::value_error("inclusion_root: index must be below size");
+  if (leaf.size() != hash_bytes || proof.size() % hash_bytes != 0)
+    throw nb::value_error("inclusion_root: leaf and proof are hashes of 32 bytes");
+  uint8_t root[hash_bytes];
+  std::memcpy(root, leaf.c_str(), hash_bytes);
+  const size_t count = proof.size() / hash_bytes;
+  if (kernels().inclusion_root(index, size, root, data_of(proof), count, portable) == 0) return nb::none();
+  return nb::bytes(root, hash_bytes);
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -461,6 +472,9 @@ NB_MODULE(_kernels, m) {
         nb::arg("portable") = false, "The frontier after appending leaf hashes to a tree of `size` leaves.");
   m.def("frontier_root", frontier_root, nb::arg("frontier"), nb::arg("portable") = false,
         "The root over a frontier that is not empty.");
+  m.def("inclusion_root", inclusion_root, nb::arg("index"), nb::arg("size"), nb::arg("leaf"), nb::arg("proof"),
+        nb::arg("portable") = false,
+        "The root that a proof leads to from a leaf hash, or None where it has too few or too many hashes.");
   m.def("crc32c", [](const nb::bytes& data) { return kernels().crc32c(data_of(data), data.size()); },
         nb::arg("data"), "CRC-32C of data.");
   m.def("compiler", [] { return DW_COMPILER; }, "The compiler that built the kernels.");

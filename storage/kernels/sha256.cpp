@@ -66,35 +66,81 @@ void compress_portable(uint32_t* state, const uint8_t* blocks, size_t count) {
 
 #if defined(__x86_64__)
 // The instructions keep the state as (A B E F) and (C D G H) and do two rounds each; four message words in flight.
-__attribute__((target("sha,sse4.1"))) void compress_sha_ni(uint32_t* state, const uint8_t* blocks, size_t count) {
-  const __m128i swap = _mm_set_epi64x(0x0C0D0E0F08090A0Bll, 0x0405060700010203ll);
-  const __m128i* constants = reinterpret_cast<const __m128i*>(round_constants);
+struct Halves {
+  __m128i abef, cdgh;
+};
+
+__attribute__((target("sha,sse4.1"))) inline Halves halves_of(const uint32_t* state) {
   const __m128i dcba = _mm_loadu_si128(reinterpret_cast<const __m128i*>(state));
   const __m128i hgfe = _mm_loadu_si128(reinterpret_cast<const __m128i*>(state + 4));
   const __m128i cdab = _mm_shuffle_epi32(dcba, 0xB1);
   const __m128i efgh = _mm_shuffle_epi32(hgfe, 0x1B);
-  __m128i abef = _mm_alignr_epi8(cdab, efgh, 8);
-  __m128i cdgh = _mm_blend_epi16(efgh, cdab, 0xF0);
-  for (; count != 0; --count, blocks += 64) {
-    const __m128i abef_before = abef, cdgh_before = cdgh;
-    __m128i w[4];
-    for (int i = 0; i < 4; ++i)
-      w[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(blocks + 16 * i)), swap);
-    for (int group = 0; group < 16; ++group) {
-      const __m128i words = _mm_add_epi32(w[0], _mm_load_si128(constants + group));
-      cdgh = _mm_sha256rnds2_epu32(cdgh, abef, words);
-      abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(words, 0x0E));
-      const __m128i middle = _mm_alignr_epi8(w[3], w[2], 4);
-      const __m128i next = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(w[0], w[1]), middle), w[3]);
-      w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = next;
-    }
-    abef = _mm_add_epi32(abef, abef_before);
-    cdgh = _mm_add_epi32(cdgh, cdgh_before);
-  }
-  const __m128i feba = _mm_shuffle_epi32(abef, 0x1B);
-  const __m128i dchg = _mm_shuffle_epi32(cdgh, 0xB1);
+  return {_mm_alignr_epi8(cdab, efgh, 8), _mm_blend_epi16(efgh, cdab, 0xF0)};
+}
+
+__attribute__((target("sha,sse4.1"))) inline void put_back(const Halves& x, uint32_t* state) {
+  const __m128i feba = _mm_shuffle_epi32(x.abef, 0x1B);
+  const __m128i dchg = _mm_shuffle_epi32(x.cdgh, 0xB1);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(state), _mm_blend_epi16(feba, dchg, 0xF0));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(state + 4), _mm_alignr_epi8(dchg, feba, 8));
+}
+
+struct Message {
+  __m128i w[4];
+};
+
+__attribute__((target("sha,sse4.1"))) inline Message message_of(const uint8_t* block) {
+  const __m128i swap = _mm_set_epi64x(0x0C0D0E0F08090A0Bll, 0x0405060700010203ll);
+  Message m;
+  for (int i = 0; i < 4; ++i)
+    m.w[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 16 * i)), swap);
+  return m;
+}
+
+__attribute__((target("sha,sse4.1"))) inline void four_rounds(Halves& x, Message& m, __m128i constants) {
+  const __m128i words = _mm_add_epi32(m.w[0], constants);
+  x.cdgh = _mm_sha256rnds2_epu32(x.cdgh, x.abef, words);
+  x.abef = _mm_sha256rnds2_epu32(x.abef, x.cdgh, _mm_shuffle_epi32(words, 0x0E));
+  const __m128i middle = _mm_alignr_epi8(m.w[3], m.w[2], 4);
+  const __m128i next = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(m.w[0], m.w[1]), middle), m.w[3]);
+  m.w[0] = m.w[1], m.w[1] = m.w[2], m.w[2] = m.w[3], m.w[3] = next;
+}
+
+__attribute__((target("sha,sse4.1"))) inline void add(Halves& x, const Halves& before) {
+  x.abef = _mm_add_epi32(x.abef, before.abef);
+  x.cdgh = _mm_add_epi32(x.cdgh, before.cdgh);
+}
+
+__attribute__((target("sha,sse4.1"))) void compress_sha_ni(uint32_t* state, const uint8_t* blocks, size_t count) {
+  const __m128i* constants = reinterpret_cast<const __m128i*>(round_constants);
+  Halves x = halves_of(state);
+  for (; count != 0; --count, blocks += 64) {
+    const Halves before = x;
+    Message m = message_of(blocks);
+    for (int group = 0; group < 16; ++group) four_rounds(x, m, _mm_load_si128(constants + group));
+    add(x, before);
+  }
+  put_back(x, state);
+}
+
+// Two inputs side by side: the rounds of one fill the time in which those of the other wait for their own results.
+__attribute__((target("sha,sse4.1"))) void compress_sha_ni_pair(uint32_t* state, const uint8_t* blocks, size_t count) {
+  const __m128i* constants = reinterpret_cast<const __m128i*>(round_constants);
+  Halves x = halves_of(state), y = halves_of(state + 8);
+  const uint8_t* others = blocks + 64 * count;
+  for (size_t i = 0; i < count; ++i) {
+    const Halves before_x = x, before_y = y;
+    Message m = message_of(blocks + 64 * i), n = message_of(others + 64 * i);
+    for (int group = 0; group < 16; ++group) {
+      const __m128i k = _mm_load_si128(constants + group);
+      four_rounds(x, m, k);
+      four_rounds(y, n, k);
+    }
+    add(x, before_x);
+    add(y, before_y);
+  }
+  put_back(x, state);
+  put_back(y, state + 8);
 }
 
 // Asked once: on a virtual machine the cpuid instruction takes longer than hashing fifty leaves.
@@ -121,6 +167,22 @@ Compress pick(int portable) {
   return compress_portable;
 }
 
+// The last blocks of SHA256(prefix || data) for data of at most 118 bytes; returns how many.
+size_t pad(uint8_t* blocks, uint8_t prefix, const uint8_t* data, size_t size) {
+  const size_t count = size <= 54 ? 1 : 2;
+  blocks[0] = prefix;
+  memcpy(blocks + 1, data, size);
+  blocks[size + 1] = 0x80;
+  memset(blocks + size + 2, 0, count * 64 - 8 - (size + 2));
+  store_big(blocks + count * 64 - 8, 0);
+  store_big(blocks + count * 64 - 4, uint32_t(size + 1) * 8);
+  return count;
+}
+
+void store_state(uint8_t* out, const uint32_t* state) {
+  for (int i = 0; i < 8; ++i) store_big(out + 4 * i, state[i]);
+}
+
 // SHA256(prefix || data)
 void prefixed(Compress compress, uint8_t prefix, const uint8_t* data, size_t size, uint8_t* out) {
   uint32_t state[8];
@@ -145,7 +207,29 @@ void prefixed(Compress compress, uint8_t prefix, const uint8_t* data, size_t siz
   store_big(last + blocks * 64 - 8, uint32_t(bits >> 32));
   store_big(last + blocks * 64 - 4, uint32_t(bits));
   compress(state, last, blocks);
-  for (int i = 0; i < 8; ++i) store_big(out + 4 * i, state[i]);
+  store_state(out, state);
+}
+
+// SHA256(prefix || record) of n records, one behind the other.
+void prefixed_each(uint8_t prefix, const uint8_t* records, size_t width, size_t n, uint8_t* out, int portable) {
+  size_t i = 0;
+#if defined(__x86_64__)
+  if (!portable && width <= 118 && has_sha_ni()) {
+    for (; i + 2 <= n; i += 2) {
+      uint8_t blocks[256];
+      uint32_t state[16];
+      memcpy(state, initial, sizeof initial);
+      memcpy(state + 8, initial, sizeof initial);
+      const size_t count = pad(blocks, prefix, records + width * i, width);
+      pad(blocks + 64 * count, prefix, records + width * (i + 1), width);
+      compress_sha_ni_pair(state, blocks, count);
+      store_state(out + 32 * i, state);
+      store_state(out + 32 * (i + 1), state + 8);
+    }
+  }
+#endif
+  const Compress compress = pick(portable);
+  for (; i < n; ++i) prefixed(compress, prefix, records + width * i, width, out + 32 * i);
 }
 
 }  // namespace
@@ -153,13 +237,11 @@ void prefixed(Compress compress, uint8_t prefix, const uint8_t* data, size_t siz
 int sha_instructions() { return pick(0) != compress_portable; }
 
 void leaf_hashes(const uint8_t* records, size_t width, size_t n, uint8_t* out, int portable) {
-  const Compress compress = pick(portable);
-  for (size_t i = 0; i < n; ++i) prefixed(compress, 0, records + width * i, width, out + 32 * i);
+  prefixed_each(0, records, width, n, out, portable);
 }
 
 void node_hashes(const uint8_t* pairs, size_t n, uint8_t* out, int portable) {
-  const Compress compress = pick(portable);
-  for (size_t i = 0; i < n; ++i) prefixed(compress, 1, pairs + 64 * i, 64, out + 32 * i);
+  prefixed_each(1, pairs, 64, n, out, portable);
 }
 
 size_t frontier_extend(uint64_t size, uint8_t* frontier, const uint8_t* leaves, size_t n, int portable) {
@@ -173,6 +255,23 @@ size_t frontier_extend(uint64_t size, uint8_t* frontier, const uint8_t* leaves, 
     }
   }
   return count;
+}
+
+int inclusion_root(uint64_t index, uint64_t size, uint8_t* hash, const uint8_t* proof, size_t count, int portable) {
+  const Compress compress = pick(portable);
+  uint64_t fn = index, sn = size - 1;
+  uint8_t pair[64];
+  for (size_t i = 0; i < count; ++i) {
+    if (sn == 0) return 0;
+    const bool left = (fn & 1) != 0 || fn == sn;
+    memcpy(pair + (left ? 0 : 32), proof + 32 * i, 32);
+    memcpy(pair + (left ? 32 : 0), hash, 32);
+    prefixed(compress, 1, pair, 64, hash);
+    if (left)
+      for (; fn != 0 && (fn & 1) == 0; fn >>= 1) sn >>= 1;
+    fn >>= 1, sn >>= 1;
+  }
+  return sn == 0;
 }
 
 void frontier_root(const uint8_t* frontier, size_t count, uint8_t* out, int portable) {

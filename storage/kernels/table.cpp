@@ -13,6 +13,7 @@ const droveway::StorageTable storage_table = {
     .node_hashes = node_hashes,
     .frontier_extend = frontier_extend,
     .frontier_root = frontier_root,
+    .inclusion_root = inclusion_root,
     .sha_instructions = sha_instructions,
     .crc32c = crc32c,
 };

@@ -33,6 +33,9 @@ struct StorageTable {
   size_t (*frontier_extend)(uint64_t size, uint8_t* frontier, const uint8_t* leaves, size_t n, int portable);
   // the root over a frontier of count >= 1 hashes
   void (*frontier_root)(const uint8_t* frontier, size_t count, uint8_t* out, int portable);
+  // walks up a proof of count hashes from the leaf hash in `hash`, index < size, to what should be the root, in place; 1
+  // where the proof has the right number of hashes (RFC 9162, section 2.1.3.2)
+  int (*inclusion_root)(uint64_t index, uint64_t size, uint8_t* hash, const uint8_t* proof, size_t count, int portable);
   // 1 where SHA-256 runs on the processor's own instructions
   int (*sha_instructions)();
   // CRC-32C (Castagnoli)

@@ -1,0 +1,213 @@
+"""What the ledger is measured against: the same events, or the same rows, in other stores.
+
+Every writer has `append(first, last)` for the events of a `Load` and `close`; opening is not timed.
+"""
+
+from __future__ import annotations
+
+import gc
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from rocksdict import WriteBatch, WriteOptions
+
+from storage import Event, Ledger, event_batch
+from storage.rocks import RocksStore
+
+
+def mix(n: int, start: int = 0) -> list[Event]:
+    """The event mix: 90 % with an effect of 256 bytes, 10 % of 8,000; counters, so nothing depends on a generator."""
+    sizes = [8000 if i % 10 == 9 else 256 for i in range(start, start + n)]
+    return [
+        Event(producer="bench", effect=i.to_bytes(8, "big") * (size // 8), kind="bench.mix", sequence=i, tick=i)
+        for i, size in enumerate(sizes, start)
+    ]
+
+
+class Load:
+    """Events, and the rows that a ledger makes of them: what peers store was encoded and hashed before."""
+
+    def __init__(self, n: int) -> None:
+        self.events = mix(n)
+        self.rows: list[bytes] = []
+        self.ids: list[bytes] = []
+        for at in range(0, n, 1000):
+            prepared = event_batch.prepare(self.events[at : at + 1000])
+            self.rows += prepared.rows
+            self.ids += prepared.ids
+        self.megabytes = sum(len(row) - 32 for row in self.rows) / 1e6
+        gc.collect()
+        gc.freeze()  # the collector looks at none of this, on neither side
+
+
+class Writer(Protocol):
+    """A store that takes events of a load."""
+
+    def append(self, first: int, last: int) -> object:
+        """Store the events [first, last) in one commit."""
+
+    def close(self) -> None:
+        """Close the store."""
+
+
+class Ours:
+    """A ledger."""
+
+    def __init__(self, load: Load, folder: Path, sync: str) -> None:
+        self.load = load
+        self.ledger = Ledger.open(folder / "run", sync=sync)  # type: ignore[arg-type]
+
+    def append(self, first: int, last: int) -> object:
+        return self.ledger.append_many(self.load.events[first:last])
+
+    def close(self) -> None:
+        self.ledger.close()
+
+
+class BareRocks:
+    """A loop over the binding with the ledger's own options: two rows an event, prepared, and nothing else."""
+
+    def __init__(self, load: Load, folder: Path, sync: str) -> None:
+        self.load = load
+        (folder / "db").mkdir()
+        self.store = RocksStore.open(folder / "db", read_only=False)
+        self.options = WriteOptions()
+        self.options.sync = sync == "fsync"
+
+    def append(self, first: int, last: int) -> object:
+        log, ids = (self.store._handles[name] for name in ("log", "ids"))
+        batch = WriteBatch(raw_mode=True)
+        put = batch.put
+        for rank in range(first, last):
+            key = rank.to_bytes(8, "big")
+            put(key, self.load.rows[rank], log)
+            put(self.load.ids[rank], key, ids)
+        return self.store._database.write(batch, self.options)
+
+    def close(self) -> None:
+        self.store.close()
+
+
+class Sqlite:
+    """SQLite with a write-ahead log; `sync` "fsync" is synchronous=full."""
+
+    def __init__(self, load: Load, folder: Path, sync: str) -> None:
+        self.load = load
+        self.database = sqlite3.connect(folder / "rows.db", isolation_level=None)
+        self.database.execute("pragma journal_mode=wal")
+        self.database.execute(f"pragma synchronous={'full' if sync == 'fsync' else 'off'}")
+        self.database.execute("create table log(rank integer primary key, value blob)")
+        self.database.execute("create table ids(id blob primary key, rank integer) without rowid")
+
+    def append(self, first: int, last: int) -> object:
+        run = self.database.executemany
+        self.database.execute("begin")
+        run("insert into log values(?, ?)", zip(range(first, last), self.load.rows[first:last], strict=True))
+        run("insert into ids values(?, ?)", zip(self.load.ids[first:last], range(first, last), strict=True))
+        return self.database.execute("commit")
+
+    def close(self) -> None:
+        self.database.close()
+
+
+class EventSourcingRecorder:
+    """The SQLite recorder of the package eventsourcing alone: no events, only rows that were made before."""
+
+    def __init__(self, load: Load, folder: Path, sync: str) -> None:
+        from eventsourcing.persistence import StoredEvent
+        from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
+
+        who = uuid.UUID(int=1)
+        self.stored = [StoredEvent(who, rank, "bench:mix", row) for rank, row in enumerate(load.rows)]
+        self.datastore = SQLiteDatastore(str(folder / "events.db"))
+        self.recorder: Any = SQLiteApplicationRecorder(self.datastore)
+        self.recorder.create_table()
+
+    def append(self, first: int, last: int) -> object:
+        return self.recorder.insert_events(self.stored[first:last])
+
+    def close(self) -> None:
+        self.datastore.close()
+
+
+class EventSourcing:
+    """An application of the package eventsourcing: events of an aggregate, encoded and stored by `save`.
+
+    Effects are text of the same length, since its JSON takes no bytes; the aggregates are made, and their events
+    triggered, before the time is taken.
+    """
+
+    def __init__(self, load: Load, folder: Path, sync: str) -> None:
+        from eventsourcing.application import Application
+        from eventsourcing.domain import Aggregate, event
+
+        class Fleet(Aggregate):
+            """What the events are of."""
+
+            @event("Decided")
+            def decide(self, producer: str, effect: str, kind: str, sequence: int, tick: int) -> None:
+                self.sequence = sequence
+
+        name = str(folder / "events.db")
+        self.application: Any = Application({"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": name})
+        self.load = load
+        self.made: dict[int, Any] = {}
+        for first in range(0, len(load.events), 1000):
+            fleet = self.made[first] = Fleet()
+            for e in load.events[first : first + 999]:  # the aggregate's own beginning is the thousandth
+                fleet.decide(e.producer, "x" * len(e.effect), e.kind, e.sequence, e.tick)
+
+    def append(self, first: int, last: int) -> object:
+        return self.application.save(self.made.pop(first))
+
+    def close(self) -> None:
+        self.application.close()
+
+
+def write_mcap(load: Load, path: Path) -> None:
+    """The events as messages of one channel, in chunks of the package's default size, uncompressed as ours are."""
+    from mcap.writer import CompressionType
+    from mcap.writer import Writer as McapWriter
+
+    with path.open("wb") as file:
+        writer = McapWriter(file, compression=CompressionType.NONE)
+        writer.start()
+        channel = writer.register_channel("log", "application/msgpack", 0)
+        for rank, row in enumerate(load.rows):
+            writer.add_message(channel, rank, row[32:], rank, rank)
+        writer.finish()
+
+
+def read_mcap(path: Path) -> Iterator[object]:
+    """All messages in order, by the reader that the package recommends."""
+    from mcap.reader import make_reader
+
+    with path.open("rb") as file:
+        yield from make_reader(file).iter_messages()
+
+
+def pymerkle_tree(path: Path, records: Iterator[bytes], hashes: bytes) -> Any:
+    """pymerkle's tree over the same leaves in its persistent store, all subroots that it would ever cache in its cache.
+
+    Filled past its own methods, which write each leaf in a transaction of its own.
+    """
+    from pymerkle import SqliteTree
+
+    from storage import hashing
+
+    tree: Any = SqliteTree(str(path))
+    tree.con.execute("pragma synchronous=off")
+    with tree.con:
+        rows = ((record, hashes[32 * i : 32 * i + 32]) for i, record in enumerate(records))
+        tree.con.executemany("insert into leaf(entry, hash) values(?, ?)", rows)
+    level, width = hashes, 1
+    while len(level) > 32:
+        level = hashing.node_hashes(level[: len(level) // 64 * 64])
+        width *= 2
+        if width >= tree.threshold:
+            for i in range(len(level) // 32):
+                tree.cache[(i * width, width)] = level[32 * i : 32 * i + 32]
+    return tree
