@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from storage.published_check import verify_published
     from storage.reader import Reader
     from storage.receipt import Receipt
-    from storage.repair import RepairReport, repair_ledger
+    from storage.repair import RepairReport, repair_ledger, salvage_ledger
     from storage.retire import Retired
     from storage.tlog_proof import TlogProof
     from storage.tree import Head
@@ -118,6 +118,7 @@ _HOMES = {
     "read_key": "keys",
     "rebuild_rank_sidecar": "append_store",
     "repair_ledger": "repair",
+    "salvage_ledger": "repair",
     "verify_ledger": "ledger_check",
     "verify_published": "published_check",
     "write_key": "keys",
@@ -180,6 +181,7 @@ __all__ = [
     "read_key",
     "rebuild_rank_sidecar",
     "repair_ledger",
+    "salvage_ledger",
     "verify_ledger",
     "verify_published",
     "write_key",

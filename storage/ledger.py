@@ -358,6 +358,15 @@ class Ledger:
             self._store.compact()
         return done
 
+    def salvage(self, into: str | os.PathLike[str]) -> RepairReport:
+        """Write what can be read of a ledger opened with mode "r" into a new RUN directory; see `salvage_ledger`."""
+        from storage import repair
+
+        self._check_open()
+        if self._writer is not None:
+            raise StorageError(f'{self.path}: salvage needs a ledger opened with mode "r"')
+        return repair.salvage_ledger(self.path, into)
+
     def repair(self) -> RepairReport:
         """Rebuild what is derived from the log (`ids`, tiles, cursors), byte for byte; then the ledger is HEALTHY.
 

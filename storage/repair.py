@@ -134,6 +134,45 @@ def repair_ledger(
     return report
 
 
+def salvage_ledger(
+    path: str | os.PathLike[str],
+    into: str | os.PathLike[str],
+    *,
+    sources: Sequence[Source | str | os.PathLike[str]] = (),
+) -> RepairReport:
+    """Write what can be read of a RUN directory into a new one, with the same ranks; the first one is not altered.
+
+    As `repair_ledger` with `accept_loss`: a damaged event comes back, or its leaf or leaf hash stands for it, and the
+    new ledger ends before the first rank of which not even that is known. `ok` says whether it is whole.
+
+    Raises NotALedgerError; LockedError while somebody has the ledger open for writing; ValueError unless `into` is a
+    folder that does not exist yet or is empty; ReadOnlyError, StorageFullError.
+    """
+    run, new = Path(path), Path(into)
+    opening.require_run(run)
+    if new.exists() and (not new.is_dir() or any(new.iterdir())):
+        raise ValueError(f"salvage_ledger: into must be a folder that does not exist yet or is empty, got {new}")
+    report = RepairReport(str(run))
+    with ExitStack() as stack:
+        if opening.has_store(run):
+            lock = WriterLock(layout.store_path(run))
+            stack.callback(lock.release)
+        named = [stack.enter_context(_opened(source)) for source in sources]
+        found = verify_ledger(run)
+        report.head_seen, report.size_before, report.root_before = found.head_seen, found.size, found.root
+        try:
+            new.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise opening.mapped_os_error(error, new) from error
+        noted = _checkpoint_head(run)
+        seen = max((found.head_seen, noted), key=lambda head: -1 if head is None else head.size)
+        done = _new_store(run, new, report, seen, named, True, _no_step)
+        report.size, report.root = done.head.size, done.head.root
+        if not done.problems:
+            _check(run, new, report, done, done.head)
+    return report
+
+
 def repair_open(store: Store, path: str, head: Head, patched: PatchedStore | None) -> RepairReport:
     """Rebuild in an open store what is derived from its log. Raises IntegrityError where events are damaged."""
     report = RepairReport(path, head, head.size, head.root)

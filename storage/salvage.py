@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from storage import hashing, layout, state, tree
+from storage.engines import LMDB_FILE
 from storage.errors import IntegrityError
+from storage.lmdb_scan import LmdbFile
 from storage.retire import is_retired
 from storage.sst_file import Cell, SstFile
 from storage.store import Entry, Store
@@ -35,14 +37,17 @@ class Tally:
 
 
 def salvage_store(folder: Path, store: Store, tally: Tally) -> None:
-    """Put everything that can be read of the tables and logs in `folder` into an empty store. Damage is told in
-    `tally`, never raised."""
+    """Put everything that can be read of the tables and logs, or pages, in `folder` into an empty store.
+
+    Damage is told in `tally`, never raised.
+    """
     merger = _Merger(store)
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path.suffix not in (".sst", ".log"):
+        kind = _kind_of(path)
+        if kind is None:
             continue
         try:
-            file = SstFile(path) if path.suffix == ".sst" else WalFile(path)
+            file = kind(path)
         except (OSError, IntegrityError) as error:
             tally.notes.append(f"{path.name}: can't be read: {error}")
             continue
@@ -55,6 +60,12 @@ def salvage_store(folder: Path, store: Store, tally: Tally) -> None:
         tally.bytes_dropped += file.bytes_lost
     merger.flush()
     tally.bytes_dropped += merger.bytes_dropped
+
+
+def _kind_of(path: Path) -> type[SstFile | WalFile | LmdbFile] | None:
+    if path.name == LMDB_FILE:
+        return LmdbFile
+    return SstFile if path.suffix == ".sst" else WalFile if path.suffix == ".log" else None
 
 
 def family_of(key: bytes, value: bytes) -> str | None:

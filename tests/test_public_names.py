@@ -23,7 +23,8 @@ PROMISED = {
     "splat": "Camera Image RenderSettings Scene SplatError build_info render",
     "storage": (
         "AppendStore Catalog ConsumerCursor Cursor Event Ledger MergedEvent Reader RepairReport Retired RetiredError "
-        "build_info common_prefix follow make_store_recovered merge rebuild_rank_sidecar repair_ledger verify_ledger "
+        "build_info common_prefix follow make_store_recovered merge rebuild_rank_sidecar repair_ledger "
+        "salvage_ledger verify_ledger "
         "Checkpoint Signer TlogProof VerifierKey Witness cosign read_key write_key "
         "ExportReport PublishedLedger PublishReport open_published read_jsonl verify_published"
     ),

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from storage import Ledger, verify_ledger
+from storage import Ledger, salvage_ledger, verify_ledger
 from storage.layout import FAMILIES, cursor_key, log_key, tile_key
 from storage.repair import repair_ledger
 from storage.tree import leaf, leaf_hash
@@ -339,3 +339,39 @@ def test_every_step_is_told_in_this_order(stored, rewrite):
     steps = []
     repair_ledger(run, on_step=steps.append)
     assert steps == STEPS
+
+
+def test_salvage_writes_what_can_be_read_into_a_new_ledger_and_alters_nothing(
+    stored, rewrite, directory_digest, tmp_path, make_event
+):
+    run, events, head = stored
+    rewrite(run, [("log", log_key(9), events[9].id + b"rubbish" * 20)], [("ids", event.id) for event in events[40:]])
+    head_file = (run / "HEAD").read_bytes()
+    before = directory_digest(run)
+    with Ledger.open(run, "r") as ledger:
+        report = ledger.salvage(tmp_path / "new")
+    assert directory_digest(run) == before
+    assert (report.size, report.root, report.evidence) == (head.size, head.root, None)
+    assert verify_ledger(tmp_path / "new").ok
+    assert (tmp_path / "new" / "HEAD").read_bytes() == head_file
+    with Ledger.open(tmp_path / "new") as ledger:
+        assert ledger.get(events[77].id) == events[77]
+        assert ledger.append(make_event(N)).rank == N
+    with pytest.raises(ValueError, match=r"^salvage_ledger: into must be a folder that does not exist yet or is empty"):
+        salvage_ledger(run, tmp_path / "new")
+
+
+def test_salvage_ends_the_new_ledger_before_the_first_rank_of_which_nothing_is_known(stored, rewrite, forget, tmp_path):
+    run, events, _ = stored
+    rewrite(
+        run,
+        [("tree", tile_key(0, 1), tile(events, 1)[:64] + bytes(31))],
+        [("log", log_key(270)), ("ids", events[270].id)],
+    )
+    forget(run)
+    report = salvage_ledger(run, tmp_path / "new")
+    assert report.ranks_lost == [(270, 299)]
+    assert report.size == 270
+    with Ledger.open(tmp_path / "new") as ledger:
+        assert [event for _, event in ledger.scan()] == events[:270]
+    assert verify_ledger(tmp_path / "new").ok

@@ -115,6 +115,26 @@ def test_retiring_twice_changes_nothing_and_appending_goes_on(stored, make_event
     assert verify_ledger(run).ok
 
 
+def test_a_retirement_cut_short_before_the_files_are_rewritten_is_ended_by_retiring_again(stored, monkeypatch):
+    run, head = stored
+    with Ledger.open(run) as ledger:
+
+        def stopped():
+            raise KeyboardInterrupt
+
+        inner = ledger._store
+        monkeypatch.setattr(type(inner), "compact", lambda self: stopped())
+        with pytest.raises(KeyboardInterrupt):
+            ledger.retire([4])
+        monkeypatch.undo()
+        with pytest.raises(RetiredError):
+            ledger.at(4)
+    assert verify_ledger(run).root == head.root
+    with Ledger.open(run) as ledger:
+        assert ledger.retire([4]) == []
+    assert files_with(run, payload(4)) == []
+
+
 def test_ranks_out_of_range_are_refused_before_anything_is_written(stored, events):
     run, _ = stored
     with Ledger.open(run) as ledger:

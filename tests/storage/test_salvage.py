@@ -235,3 +235,67 @@ def test_a_store_that_is_gone_comes_from_another_copy_or_is_lost(stored, tmp_pat
     assert contents(run) == before
     assert (report.size, report.root) == (head.size, head.root)
     assert log_key(0) in before["log"]
+
+
+@pytest.fixture
+def in_pages(run, make_event):
+    """A closed ledger of 400 events in an LMDB file, some on pages of their own: run, events, head."""
+    randomly = random.Random(1)
+    events = [make_event(i, effect=randomly.randbytes(9000 if i % 40 == 7 else 20 + i % 90)) for i in range(400)]
+    with Ledger.open(run, engine="lmdb") as ledger:
+        for at in range(0, 400, 50):
+            ledger.append_many(events[at : at + 50])
+        return run, events, ledger.head()
+
+
+def all_of(run):
+    from storage.engines import open_store
+
+    store = open_store(run / "ledger", read_only=True)
+    found = {family: dict(store.scan(family)) for family in FAMILIES}
+    store.close()
+    return found
+
+
+@pytest.mark.parametrize("pages", [[0], [1], [0, 1]])
+def test_an_lmdb_file_without_meta_pages_comes_back_byte_for_byte(in_pages, pages):
+    run, _, head = in_pages
+    before = all_of(run)
+    file = run / "ledger" / "data.mdb"
+    data = bytearray(file.read_bytes())
+    for page in pages:
+        data[4096 * page : 4096 * (page + 1)] = random.Random(page).randbytes(4096)
+    file.write_bytes(data)
+    report = repair_ledger(run)
+    assert report.ok, report
+    assert report.salvaged
+    assert (report.size, report.root) == (head.size, head.root)
+    assert all_of(run) == before
+
+
+def test_flips_and_zeros_in_an_lmdb_file_cost_at_most_the_payloads_that_they_hit(in_pages):
+    run, events, head = in_pages
+    file = run / "ledger" / "data.mdb"
+    good = file.read_bytes()
+    randomly = random.Random(4)
+    whole = 0
+    for i in range(12):
+        data = bytearray(good)
+        at = randomly.randrange(8192, len(good))
+        if i % 3:
+            data[at] ^= 1 << randomly.randrange(8)
+        else:
+            data[at : at + 40] = bytes(40)
+        file.write_bytes(data)
+        if verify_ledger(run).ok:
+            continue
+        report = repair_ledger(run)
+        assert (report.size, report.root) == (head.size, head.root), report
+        assert report.problems == []
+        if report.ok:
+            with Ledger.open(run, "r") as ledger:
+                assert [event for _, event in ledger.scan()] == events
+            whole += 1
+        (run / "ledger" / "data.mdb").unlink()
+        file.write_bytes(good)
+    assert whole > 3
