@@ -469,9 +469,7 @@ def ledger_problems(
 
     published = is_published(place)
     wanted = None if expect is None else Head(*expect)
-    found = (
-        verify_published(str(place), expect=wanted, progress=progress) if published else verify_ledger(place, progress)
-    )
+    found = verify_published(str(place), progress, expect=wanted) if published else verify_ledger(place, progress)
     report.size, report.root = found.size, found.root
     report.retired, report.retired_count = found.retired, found.retired_count
     report.warnings = found.warnings

@@ -176,7 +176,8 @@ class DirectoryStore:
         except StorageError:
             raise
         except OSError as error:
-            raise mapped_os_error(error, file) from error
+            mapped = mapped_os_error(error, file)
+            raise mapped if type(mapped) is not StorageError else ReadOnlyError(str(mapped)) from error
 
 
 def _raise(error: OSError) -> None:

@@ -290,8 +290,16 @@ class _Publication:
             self.replace(path, data, there)
 
     def replace(self, path: str, data: bytes, there: Found | None) -> None:
-        """Write an object in the place of the version that was read."""
-        self.store.replace(path, data, None if there is None else there.etag)
+        """Write an object in the place of the version that was read.
+
+        A store may have written it and lost its answer: then what is there now is ours, and no conflict.
+        """
+        try:
+            self.store.replace(path, data, None if there is None else there.etag)
+        except PublishConflict:
+            now = self.store.get(path, max(len(data), NOTE_BYTES_MAX))
+            if now is None or now.data != data:
+                raise
         self._wrote(data)
 
     def _wrote(self, data: bytes) -> None:

@@ -91,7 +91,8 @@ def read_checkpoint(store: ObjectStore) -> bytes:
 
 
 class PublishedLedger:
-    """A ledger read from where it is published; use `open_published`. Reads as `Ledger` does, in bounded memory.
+    """A ledger read from where it is published; use `open_published`. Reads as `Ledger` does, in bounded memory, from
+    one thread at a time.
 
     url: where.  origin: the log's name.  note: the bytes of its checkpoint.  problems: damage that was met and did not
     hinder reading.

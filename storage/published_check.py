@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from storage import checkpoint as checkpoints
 from storage import retired_list, tiles
 from storage.errors import ForkError, IntegrityError, NoteError, RollbackError, SignatureError
+from storage.keys import VerifierKey, verified
 from storage.layout import TILE_HASHES
 from storage.ledger_check import LedgerReport
 from storage.object_store import ObjectStore, open_store
@@ -15,21 +15,20 @@ from storage.published import CHECKPOINT, PublishedLedger, read_checkpoint
 from storage.retire import Retired
 from storage.tree import Head
 
-if TYPE_CHECKING:
-    from storage.keys import VerifierKey
-
 Progress = Callable[[int, int], None]
 
 
 def verify_published(
-    url: str, key: VerifierKey | str | None = None, expect: Head | None = None, progress: Progress | None = None
+    url: str, progress: Progress | None = None, keys: Sequence[VerifierKey] = (), expect: Head | None = None
 ) -> LedgerReport:
-    """Check a published ledger: the checkpoint and with `key` its signature, every tile, leaf and payload, each event
-    (canonical bytes, id, leaf, sequence), and with `expect` that it contains that head.
+    """Check a published ledger: the checkpoint, every tile, leaf and payload, each event (canonical bytes, id, leaf,
+    sequence).
+
+    progress: called with events done and in all.  keys: those of the log; one of them must have signed the checkpoint.
+    Without keys nobody is known to have signed it.  expect: a head that the ledger must contain.
 
     Damage is reported, never raised; each problem names its object, and the ranks that can't be trusted. Raises
-    ObjectStoreError where the place can't be reached, NotALedgerError where nothing is published there, NoteError for
-    a key that is none.
+    ObjectStoreError where the place can't be reached, NotALedgerError where nothing is published there.
 
     >>> import tempfile
     >>> from storage import Event, Ledger
@@ -38,17 +37,13 @@ def verify_published(
     ...     with Ledger.open(folder + "/run") as ledger:
     ...         receipt = ledger.append(Event(producer="me", effect=b"", kind="note.text", sequence=0, tick=0))
     ...         published = ledger.publish(folder + "/web", Signer("a.example", bytes(32)))
-    ...     report = verify_published(folder + "/web", Signer("a.example", bytes(32)).verifier)
+    ...     report = verify_published(folder + "/web", keys=(Signer("a.example", bytes(32)).verifier,))
     >>> report.ok, report.size, report.root == receipt.root
     (True, 1, True)
     """
-    from storage.keys import VerifierKey
-
-    if isinstance(key, str):
-        key = VerifierKey.parse(key)
     store = open_store(url, writable=False)
     try:
-        return _Check(store, url, progress).run(key, expect)
+        return _Check(store, url, progress).run(tuple(keys), expect)
     finally:
         store.close()
 
@@ -62,19 +57,20 @@ class _Check:
         self.progress = progress
         self.sequences: dict[str, int] = {}
 
-    def run(self, key: VerifierKey | None, expect: Head | None) -> LedgerReport:
+    def run(self, keys: tuple[VerifierKey, ...], expect: Head | None) -> LedgerReport:
         note = read_checkpoint(self.store)
         try:
-            head = checkpoints.decode(note)[0].head()
+            checkpoint, signed = checkpoints.decode(note)
         except NoteError as error:
             self._tell(CHECKPOINT, "a signed checkpoint", error)
             return self.report
+        head = checkpoint.head()
         self.report.size, self.report.root = head.size, head.root
-        if key is not None:
+        if keys:
             try:
-                checkpoints.opened(note, key)
-            except (NoteError, SignatureError) as error:
-                self._tell(CHECKPOINT, f"a signature of {key.name}", error)
+                verified(signed, tuple(key for key in keys if key.name == checkpoint.origin))
+            except SignatureError as error:
+                self._tell(CHECKPOINT, f"a signature of {', '.join(sorted({key.name for key in keys}))}", error)
         try:
             ledger = PublishedLedger(self.store, note)
         except IntegrityError as error:

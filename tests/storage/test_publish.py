@@ -93,7 +93,7 @@ def test_what_is_published_is_exactly_what_the_format_names_and_reads_back_the_s
     assert (report.size, report.root, report.origin) == (size, ledger.head().root, "log.example")
     assert report.objects_written == len(named_by(size, ledger))
     same_events(ledger, web)
-    assert verify_published(str(web), KEY, ledger.head()).problems == []
+    assert verify_published(str(web), keys=(KEY,), expect=ledger.head()).problems == []
 
 
 def test_growing_leaves_what_one_publication_of_the_whole_makes(grown, web, tmp_path):
@@ -101,7 +101,7 @@ def test_growing_leaves_what_one_publication_of_the_whole_makes(grown, web, tmp_
         ledger = grown(size)
         ledger.publish(str(web), SIGNER)
         assert set(files(web)) - {".publishing/lock"} >= named_by(size, ledger)
-        assert verify_published(str(web), KEY).problems == []
+        assert verify_published(str(web), keys=(KEY,)).problems == []
     ledger.publish(str(tmp_path / "once"), SIGNER)
     left_over = [tiles.parse_path(path) for path in set(files(web)) - set(files(tmp_path / "once"))]
     assert left_over  # of tiles that are not full yet
@@ -201,11 +201,15 @@ def test_a_publication_that_is_cut_short_anywhere_leaves_a_valid_place_and_is_fi
             break
         except Cut:
             pass
-        report = verify_published(str(place), KEY)
+        report = verify_published(str(place), keys=(KEY,))
         assert report.problems == []
         assert report.size in (250, 700)
         ledger.publish(str(place), SIGNER)
-        assert verify_published(str(place), KEY, ledger.head()).retired == [(3, 3), (102, 102), (690, 690)]
+        assert verify_published(str(place), keys=(KEY,), expect=ledger.head()).retired == [
+            (3, 3),
+            (102, 102),
+            (690, 690),
+        ]
         assert set(files(place)) - {".publishing/lock", "retired"} == named_by(700, ledger)
         shutil.rmtree(place)
     assert point > 20
@@ -228,7 +232,7 @@ def test_of_two_publishers_at_once_one_wins_and_the_other_says_so(grown, web):
         publish_to(ledger, Raced(web, str(web), writable=True), SIGNER)
     assert str(caught.value) == f"{web / 'checkpoint'}: another publication has replaced it meanwhile"
     same_events(ledger, web)
-    assert verify_published(str(web), KEY, ledger.head()).problems == []
+    assert verify_published(str(web), keys=(KEY,), expect=ledger.head()).problems == []
 
 
 def test_many_publishers_at_once_leave_a_valid_place(grown, web):
@@ -283,7 +287,7 @@ def test_an_object_with_other_bytes_is_a_conflict_and_the_checkpoint_stays(grown
     with pytest.raises(PublishConflict, match=r"tile/entries/000 is there with other bytes than those of"):
         grown(300).publish(str(web), SIGNER)
     assert (web / "checkpoint").read_bytes() == before
-    assert verify_published(str(web), KEY).problems == []
+    assert verify_published(str(web), keys=(KEY,)).problems == []
 
 
 def test_every_object_is_looked_at_again_when_that_is_asked_for(grown, web):
@@ -292,9 +296,9 @@ def test_every_object_is_looked_at_again_when_that_is_asked_for(grown, web):
     for path in ("tile/entries/001", "tile/0/000", "payload/002"):
         (web / path).unlink()
     assert ledger.publish(str(web), SIGNER).objects_written == 0
-    assert not verify_published(str(web), KEY).ok
+    assert not verify_published(str(web), keys=(KEY,)).ok
     assert ledger.publish(str(web), SIGNER, every=True).objects_written == 3
-    assert verify_published(str(web), KEY).ok
+    assert verify_published(str(web), keys=(KEY,)).ok
 
 
 def test_a_damaged_payload_is_mended_when_every_object_is_looked_at(grown, web):
@@ -302,7 +306,7 @@ def test_a_damaged_payload_is_mended_when_every_object_is_looked_at(grown, web):
     ledger.publish(str(web), SIGNER)
     (web / "payload/000").write_bytes(b"DWP1")
     ledger.publish(str(web), SIGNER, every=True)
-    assert verify_published(str(web), KEY).ok
+    assert verify_published(str(web), keys=(KEY,)).ok
 
 
 def test_a_retired_event_is_taken_out_at_the_next_publication_and_its_proof_stays(grown, web):
@@ -325,7 +329,7 @@ def test_a_retired_event_is_taken_out_at_the_next_publication_and_its_proof_stay
         assert dict(published.scan(100, 110, retired=True))[102] == Retired(secret.id, len(secret.encode()))
         assert published.rank_of(small.id) == 4
         assert published.prove(4) == ledger.prove(4)
-    found = verify_published(str(web), KEY)
+    found = verify_published(str(web), keys=(KEY,))
     assert (found.problems, found.retired, found.retired_count) == ([], [(4, 4), (102, 102), (699, 699)], 3)
     assert ledger.publish(str(web), SIGNER).ranks_retired == []
 
@@ -339,7 +343,7 @@ def test_an_older_copy_of_the_ledger_brings_no_retired_event_back(grown, web, tm
     (tmp_path / "copy" / "ledger" / "LOCK").unlink(missing_ok=True)
     with Ledger.open(tmp_path / "copy", mode="r") as copy:
         copy.publish(str(web), every=True)
-    assert verify_published(str(web), KEY).retired == [(7, 7)]
+    assert verify_published(str(web), keys=(KEY,)).retired == [(7, 7)]
 
 
 def test_damaged_events_are_not_published(run, fill, web, rewrite):
@@ -409,11 +413,54 @@ def test_publishers_that_are_killed_at_any_time_leave_a_valid_place(grown, web, 
                 publisher.wait(0.015 * trial)
             except subprocess.TimeoutExpired:
                 os.kill(publisher.pid, signal.SIGKILL)
-        report = verify_published(str(place), KEY)
+        report = verify_published(str(place), keys=(KEY,))
         assert report.problems == []
         sizes.add(report.size)
         ledger.publish(str(place))
-        assert verify_published(str(place), KEY, ledger.head()).problems == []
+        assert verify_published(str(place), keys=(KEY,), expect=ledger.head()).problems == []
         assert {path for path in files(place) if not path.startswith(".publishing")} == named_by(6000, ledger)
         shutil.rmtree(place)
     assert 250 in sizes
+
+
+def test_a_ledger_on_lmdb_is_published_as_one_on_rocksdb(run, web, tmp_path, make_event):
+    for engine, place in (("rocksdb", web), ("lmdb", tmp_path / "other")):
+        with Ledger.open(tmp_path / engine, sync="os", engine=engine) as ledger:
+            ledger.append_many([make_event(i) for i in range(600)])
+            ledger.retire([4])
+            ledger.publish(str(place), SIGNER)
+    assert files(web) == files(tmp_path / "other")
+    for path in files(web):
+        assert (web / path).read_bytes() == (tmp_path / "other" / path).read_bytes()
+
+
+def test_an_answer_that_was_lost_is_no_conflict(grown, web):
+    class Forgetful(DirectoryStore):
+        """Writes the checkpoint, and says that somebody else did."""
+
+        def replace(self, path, data, etag):
+            super().replace(path, data, etag)
+            raise PublishConflict("the answer was lost, and asking again came too late")
+
+    ledger = grown(3)
+    assert publish_to(ledger, Forgetful(web, str(web), writable=True), SIGNER).size == 3
+    same_events(ledger, web)
+
+
+@pytest.mark.parametrize("place", ["a file", "a file/below"])
+def test_a_place_that_cannot_be_written_is_read_only(grown, tmp_path, place):
+    (tmp_path / "a file").write_text("")
+    with pytest.raises(ReadOnlyError, match=r"a file.*: (Not a directory|File exists)"):
+        grown(3).publish(str(tmp_path / place), SIGNER)
+
+
+def test_a_full_disk_is_told_and_the_next_publication_finishes_what_was_begun(grown, small_disk):
+    from storage import StorageFullError
+
+    disk, remount = small_disk(1)
+    ledger = grown(2000)
+    with pytest.raises(StorageFullError, match="No space left on device"):
+        ledger.publish(str(disk / "web"), SIGNER)
+    remount("size=16m")
+    ledger.publish(str(disk / "web"), SIGNER)
+    assert verify_published(str(disk / "web"), keys=(KEY,), expect=ledger.head()).problems == []

@@ -103,7 +103,7 @@ def test_a_bit_flipped_in_any_object_is_found_and_named_and_no_wrong_event_is_re
             flipped = bytearray(data)
             flipped[at] ^= 1 << randomness.randrange(8)
             (web / path).write_bytes(flipped)
-            report = verify_published(str(web), KEY, head)
+            report = verify_published(str(web), keys=(KEY,), expect=head)
             if path != "retired":
                 assert not report.ok, (path, at)
                 assert path in {problem.where for problem in report.problems}, (path, at, report.problems)
@@ -117,7 +117,7 @@ def test_a_bit_flipped_in_any_object_is_found_and_named_and_no_wrong_event_is_re
             assert found.keys() | set(lost) == events.keys()
         (web / path).write_bytes(data)
     assert tried > 100
-    assert verify_published(str(web), KEY, head).ok
+    assert verify_published(str(web), keys=(KEY,), expect=head).ok
 
 
 @pytest.mark.parametrize("how", ["missing", "empty", "short", "long", "swapped", "folder"])
@@ -133,7 +133,7 @@ def test_any_object_that_is_missing_or_of_another_size_is_named(original, web, h
             others = [o for p, o in sorted(objects.items()) if p.split("/")[:-1] == path.split("/")[:-1] and o != data]
             new = {"empty": b"", "short": data[:-1], "long": data + b"?", "swapped": (others or [b"x"])[0]}[how]
             (web / path).write_bytes(new)
-        report = verify_published(str(web), KEY, head)
+        report = verify_published(str(web), keys=(KEY,), expect=head)
         assert not report.ok
         assert path in {problem.where for problem in report.problems}, path
         found, lost = read_all(web)
@@ -173,7 +173,7 @@ def test_when_tile_and_leaves_are_both_lost_the_ranks_are_named_and_the_others_r
     found, lost = read_all(web)
     assert lost == list(range(256, 512))
     assert found == {rank: event for rank, event in events.items() if rank not in range(256, 512)}
-    report = verify_published(str(web), KEY)
+    report = verify_published(str(web), keys=(KEY,))
     assert report.damaged_ranks == lost
 
 
@@ -193,7 +193,7 @@ def test_a_checkpoint_that_the_tiles_do_not_lead_to_opens_nothing(web):
     assert str(caught.value) == (
         f"{web}: the tiles do not give the root {bytes(32).hex()} of 600 events that the checkpoint names"
     )
-    report = verify_published(str(web), KEY)
+    report = verify_published(str(web), keys=(KEY,))
     assert [problem.where for problem in report.problems] == ["checkpoint"]
 
 
@@ -201,7 +201,7 @@ def test_a_size_that_was_never_published_asks_for_no_memory(web):
     from storage.checkpoint import Checkpoint
 
     rewritten(web, Checkpoint("log.example", 2**63, bytes(32)).text())
-    assert [problem.where for problem in verify_published(str(web), KEY).problems] == ["checkpoint"]
+    assert [problem.where for problem in verify_published(str(web), keys=(KEY,)).problems] == ["checkpoint"]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_checkpoint_of_another_key_is_refused_and_told(web):
     other = Signer("log.example", bytes(32)).verifier
     with pytest.raises(SignatureError, match=r"checkpoint: expected a signature of log\.example"):
         open_published(str(web), other)
-    report = verify_published(str(web), other)
+    report = verify_published(str(web), keys=(other,))
     assert [(p.where, p.expected) for p in report.problems] == [("checkpoint", "a signature of log.example")]
 
 
@@ -248,7 +248,8 @@ def test_what_is_expected_must_be_contained(original, web):
     assert (caught.value.size_seen, caught.value.size_now) == (601, 600)
     with pytest.raises(ForkError):
         open_published(str(web), KEY, expect=Head(500, head.root))
-    assert [p.where for p in verify_published(str(web), KEY, Head(500, head.root)).problems] == ["expected"]
+    report = verify_published(str(web), keys=(KEY,), expect=Head(500, head.root))
+    assert [problem.where for problem in report.problems] == ["expected"]
 
 
 def test_a_leaf_that_names_a_huge_event_allocates_nothing(tmp_path):
