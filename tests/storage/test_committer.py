@@ -220,6 +220,34 @@ def test_an_append_may_skip_the_sync_of_a_durable_ledger(recorded, make_event):
         Ledger.open(ledger.path).append(make_event(2), sync="none")
 
 
+@pytest.mark.parametrize("default", ["os", "fsync"])
+def test_a_durable_head_never_names_what_is_not_on_the_disk(run, make_event, monkeypatch, default):
+    synced, written, heads = [0], [0], []
+
+    class Watched(Recorded):
+        def write(self, entries, *, sync):
+            super().write(entries, sync=sync)
+            written[0] = int.from_bytes({key: value for _, key, value in entries}[b"head"][:8], "big")
+            if sync:
+                synced[0] = written[0]
+
+        def sync(self):
+            super().sync()
+            synced[0] = written[0]
+
+    def note(path, head, *, durable=True):
+        heads.append((head.size, synced[0], durable))
+
+    randomly = random.Random(3)
+    with Ledger.open(run, sync=default, through=Watched) as ledger:
+        monkeypatch.setattr("storage.head.write", note)
+        for i in range(500):
+            ledger.append(make_event(i, b""), sync=randomly.choice([None, "os", "fsync"]))
+    assert len(heads) == 8
+    assert all(size <= on_disk for size, on_disk, durable in heads if durable)
+    assert [durable for _, _, durable in heads] == [default == "fsync"] * 7 + [True]
+
+
 def test_producers_that_come_back_together_share_each_sync(recorded, make_event):
     ledger, store = recorded()
     store.seconds = 0.02

@@ -158,6 +158,21 @@ def test_an_event_above_the_limit_refuses_its_batch(run, make_event):
         assert ledger.head().size == 0
 
 
+def test_a_ledger_may_have_a_smaller_limit_and_refuses_before_it_hashes(run, make_event, monkeypatch):
+    fits = make_event(0, effect=bytes(900 - len(make_event(0, effect=bytes(300)).encode()) + 300))
+    assert len(fits.encode()) == 900
+    with Ledger.open(run, max_event_bytes=900) as ledger:
+        ledger.append(fits)
+        monkeypatch.setattr("storage.event_batch.prepare", None)
+        with pytest.raises(EventTooLargeError, match=r"^Event: 901 bytes, the limit of this ledger is 900$"):
+            ledger.append_many([make_event(1, b""), make_event(2, effect=fits.effect + b"x")])
+        monkeypatch.undo()
+        assert ledger.head().size == 1
+    for limit in (0, EVENT_BYTES_MAX + 1):
+        with pytest.raises(ValueError, match=rf"^Ledger\.open: max_event_bytes must be in \[1, {EVENT_BYTES_MAX}\], "):
+            Ledger.open(run, max_event_bytes=limit)
+
+
 def test_an_empty_batch_does_nothing(run):
     with Ledger.open(run) as ledger:
         assert ledger.append_many([]) == []
