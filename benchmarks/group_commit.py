@@ -30,7 +30,7 @@ from storage.store import Entry, Store  # noqa: E402
 
 ROUNDS = 5
 PRODUCERS = 64
-APPENDS = 60  # a producer's, where many are
+APPENDS = 150  # of each producer, where many are
 APPENDS_ALONE = 200
 APPENDS_QUICK = 20_000
 SLOW_SECONDS = 0.005

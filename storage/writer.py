@@ -171,9 +171,10 @@ class Writer:
 
     def cursor(self, producer: str) -> Cursor | None:
         """The last sequence number and id of a producer, or None. Any thread may ask."""
-        if producer in self._cursors:
+        try:
             return self._cursors[producer]
-        return state.read_cursor(self.store, producer)
+        except KeyError:  # in one step: the writer may clear them at any moment
+            return state.read_cursor(self.store, producer)
 
     def _cursor(self, producer: str) -> Cursor | None:
         if producer not in self._cursors:
