@@ -275,18 +275,23 @@ class Committer:
 
     def close(self, why: str) -> None:
         """Commit what is queued, end the thread; what comes later is refused with `why`. A second call does nothing."""
+        mine = self._thread is threading.current_thread()  # a callback of a future closes the ledger
         while True:
             with self._lock:
                 self._closed = self._closed or why
                 self._tell_watchers()
-                if self._leader is None:
+                leader = self._leader
+                if leader is None:
                     thread, self._thread = self._thread, None
                     break
                 watcher = self._watch()
-            watcher.acquire()
+            if mine and leader.future is not None:
+                self._lead()
+            else:
+                watcher.acquire()
         if thread is not None:
             self._wake_thread()
-            if thread is not threading.current_thread():
+            if not mine:
                 thread.join()
 
     def finish(self, last: Callable[[], None]) -> None:

@@ -99,6 +99,15 @@ def waiting(ledger, count):
     raise AssertionError("nobody came")
 
 
+def committers_gone():
+    """Return when no committer's thread is left."""
+    for _ in range(10_000):
+        if not [thread for thread in threading.enumerate() if thread.name == "droveway-committer"]:
+            return
+        time.sleep(0.001)
+    raise AssertionError("a thread stays")
+
+
 def test_batches_stay_whole_and_in_their_producers_order(run, make_event, busy_threads):
     def produce(ledger, name):
         randomly, n, receipts = random.Random(name), 0, []
@@ -280,6 +289,21 @@ def test_submitted_events_are_committed_in_order_and_each_has_its_outcome(record
         ledger.submit([make_event(63)])
     assert not [thread for thread in threading.enumerate() if thread.name == "droveway-committer"]
     assert verify_ledger(ledger.path).ok
+
+
+def test_a_callback_may_close_the_ledger(recorded, make_event):
+    ledger, store = recorded(sync="os")
+    store.gate.clear()
+    futures = [ledger.submit([make_event(0)])]
+    while ledger._committer._queue:
+        time.sleep(0.001)
+    futures += [ledger.submit([make_event(i)]) for i in (1, 2)]
+    futures[0].add_done_callback(lambda _: ledger.close())
+    store.gate.set()
+    assert [future.result(60)[0].rank for future in futures] == [0, 1, 2]
+    committers_gone()
+    with Ledger.open(ledger.path) as again:
+        assert again.head().size == 3
 
 
 def test_submitting_and_appending_mix(run, make_event, busy_threads):
@@ -484,9 +508,6 @@ def test_a_ledger_that_is_dropped_ends_its_thread(run, make_event):
     future = ledger.submit([make_event(0)])
     del ledger
     assert future.result(60)[0].rank == 0
-    for _ in range(1000):
-        if not [thread for thread in threading.enumerate() if thread.name == "droveway-committer"]:
-            break
-        time.sleep(0.01)
+    committers_gone()
     with Ledger.open(run) as ledger:  # and gives the lock back
         assert ledger.head().size == 1
