@@ -111,10 +111,11 @@ def _common(left: "RunReader", right: "RunReader") -> "Cursor | None":
 
 def require_whole(reader: "RunReader", common: "Cursor | None") -> None:
     """InputProblem unless every stored byte of a ledger agrees with its root; it tells what both have in common."""
-    from storage import verify_ledger
+    from storage import PublishedLedger, verify_ledger, verify_published
 
     path = reader.ledger.path
-    report = verify_ledger(path)
+    published = isinstance(reader.ledger, PublishedLedger)
+    report = verify_published(str(path)) if published else verify_ledger(path)
     if not report.ok:
         text = group_text(grouped(report.problems)[0]).removeprefix(f"{path}: ")
         told = "" if common is None else f"; by their trees both have the first {common.rank} events"

@@ -6,15 +6,15 @@ from pathlib import Path
 import click
 
 from droveway import exits
-from droveway.main import PATH
 from droveway.main import command as declare
+from droveway.main import place
 from droveway.output import Output
 
 
 @declare("diff")
-@click.argument("left", metavar="RUN", type=PATH)
-@click.argument("right", metavar="RUN", type=PATH)
-def command(out: Output, left: Path, right: Path) -> int:
+@click.argument("left", metavar="RUN|URL", type=place)
+@click.argument("right", metavar="RUN|URL", type=place)
+def command(out: Output, left: Path | str, right: Path | str) -> int:
     """Find the first event in which two runs differ: its rank, kind and tick, the agent and the field.
 
     Of scenarios all differences are told, and after them the first other decision. Exit 0 when the runs hold the same

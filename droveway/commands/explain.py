@@ -8,7 +8,7 @@ import click
 
 from droveway import exits
 from droveway.exits import UsageProblem
-from droveway.main import PATH, WholeNumber
+from droveway.main import WholeNumber, place
 from droveway.main import command as declare
 from droveway.output import Output
 
@@ -16,12 +16,12 @@ SHOWN = 8
 
 
 @declare("explain")
-@click.argument("run", metavar="RUN", type=PATH)
+@click.argument("run", metavar="RUN|URL", type=place)
 @click.option("--tick", metavar="T", type=WholeNumber(0), required=True)
 @click.option("--agent", metavar="ID", type=WholeNumber(0), help="Why this agent has its zone, or none.")
 @click.option("--zone", metavar="ID", type=WholeNumber(0), help="Why this zone went to its agent, or to nobody.")
 @click.option("--all", "show_all", is_flag=True, help=f"All options exactly, not the {SHOWN} best.")
-def command(out: Output, run: Path, tick: int, agent: int | None, zone: int | None, show_all: bool) -> int:
+def command(out: Output, run: Path | str, tick: int, agent: int | None, zone: int | None, show_all: bool) -> int:
     """Explain one decision of a run: every term of every score, the failing test, who won, what would have to change.
 
     With --agent and --zone: that one pair. The decision is the last one made at or before T. A score is a whole number,

@@ -147,3 +147,18 @@ def test_another_log_at_the_place_is_refused(ask: Ask, signed_run: Path, yard_ru
     assert (told.code, told.out) == (2, "")
     text = "the ledger of 'yard.example' is published there, got one of 'other.example'"
     assert told.err == f"error: {run}: {tmp_path / 'web'}: {text}\n"
+
+
+def test_a_published_run_is_explained_and_compared_like_the_run(ask: Ask, signed_run: Path, tmp_path: Path) -> None:
+    web = tmp_path / "web"
+    ask("publish", signed_run, web)
+    words = ("--tick", 3, "--agent", 3, "--json")
+    assert ask("explain", web, *words).record == ask("explain", signed_run, *words).record
+    told = ask("diff", signed_run, f"file://{web}")
+    assert told.code == 0
+    assert told.out.startswith("equal: 61 events, root ")
+    bundle = web / "payload" / "000.p" / "61"
+    bundle.write_bytes(bundle.read_bytes()[:-1] + b"?")
+    told = ask("diff", signed_run, web)
+    assert told.code == 3
+    assert told.err.startswith(f"error: {web}: expected a whole ledger, got damage: ")
