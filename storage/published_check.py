@@ -14,6 +14,7 @@ from storage.object_store import ObjectStore, open_store
 from storage.published import CHECKPOINT, PublishedLedger, read_checkpoint
 from storage.retire import Retired
 from storage.tree import Head
+from storage.wall_clock import WallClock
 
 Progress = Callable[[int, int], None]
 
@@ -56,6 +57,7 @@ class _Check:
         self.report = LedgerReport(url)
         self.progress = progress
         self.sequences: dict[str, int] = {}
+        self.clock = WallClock()
 
     def run(self, keys: tuple[VerifierKey, ...], expect: Head | None) -> LedgerReport:
         note = read_checkpoint(self.store)
@@ -80,6 +82,7 @@ class _Check:
             self._check_tile(ledger, index)
             if self.progress is not None:
                 self.progress(min(head.size, (index + 1) * TILE_HASHES), head.size)
+        self.report.warnings, self.report.warning_count = self.clock.warnings, self.clock.count
         for problem in ledger.problems:
             self._tell(problem.file or "tile", "the hashes that lead to the root", problem)
         self._check_retired_list()
@@ -130,6 +133,7 @@ class _Check:
             expected = f"a sequence of producer {found.producer!r} above {before}"
             self.report.add(rank, f"rank {rank}", expected, str(found.sequence))
         self.sequences[found.producer] = found.sequence
+        self.clock.see(rank, found.producer, found.wall_ns)
 
     def _check_retired_list(self) -> None:
         """What is listed as retired must be gone; what is gone may not be listed yet."""

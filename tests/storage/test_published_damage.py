@@ -302,3 +302,15 @@ def test_proofs_are_those_of_the_ledger(original, web):
             assert tree.verify_inclusion(rank, SIZE, ledger.tree.hash_at(0, rank), proof, head.root)
         for m in (1, 256, 511, 600):
             assert tree.verify_consistency(m, SIZE, ledger.root_at(m), head.root, ledger.consistency(m))
+
+
+def test_odd_wall_times_are_warned_of_and_no_problem(tmp_path):
+    from storage import Event
+
+    with Ledger.open(tmp_path / "run", sync="os") as ledger:
+        for i, wall_ns in enumerate((9_000_000_000, 4_000_000_000)):
+            event = Event(producer="p", effect=b"", kind="k", sequence=i, tick=i, wall_ns=wall_ns)
+            ledger.append(event)
+        ledger.publish(str(tmp_path / "web"), SIGNER)
+    report = verify_published(str(tmp_path / "web"))
+    assert (report.ok, report.warnings) == (True, ["rank 1: the wall time of producer 'p' goes back by 0:00:05"])
