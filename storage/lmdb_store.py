@@ -171,7 +171,11 @@ def _trees(view: View) -> tuple[dict[str, TreeReader], list[str]]:
             trees[name] = TreeReader(view, tree, name, summed=name in SUMMED)
         else:
             strangers.append(name)
-    if view.meta.main.entries and set(trees) != set(FAMILIES):
+    if (
+        not view.meta.main.entries
+    ):  # a file whose making was interrupted: its families are as empty as the tree of trees
+        trees = {name: TreeReader(view, view.meta.main, name, summed=name in SUMMED) for name in FAMILIES}
+    if set(trees) != set(FAMILIES):
         raise damaged(view.file, "page 1", f"expected the families {', '.join(FAMILIES)}, got {', '.join(trees)}")
     return trees, strangers
 

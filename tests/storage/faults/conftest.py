@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
+MOUNT_NAMESPACE = ("unshare", "--mount", "--propagation", "private")
 REPORT = pytest.StashKey[dict[str, Any]]()
 
 
@@ -76,12 +77,14 @@ def trials(request: pytest.FixtureRequest, place: Path) -> Callable[..., list[di
     They are counted in the report under the first name. A script that ends with an error fails the test.
     """
 
-    def run(name: str, script: str, *arguments: object, preload: Path | None = None) -> list[dict[str, Any]]:
+    def run(
+        name: str, script: str, *arguments: object, preload: Path | None = None, mounts: bool = False
+    ) -> list[dict[str, Any]]:
         environment = {**os.environ, "PYTHONPATH": str(HERE), "TMPDIR": str(place)}
         environment |= {"LD_PRELOAD": str(preload)} if preload else {}
         start = time.monotonic()
         done = subprocess.run(
-            [sys.executable, HERE / script, *map(str, arguments), place],
+            [*(MOUNT_NAMESPACE if mounts else ()), sys.executable, HERE / script, *map(str, arguments), place],
             check=False,
             capture_output=True,
             text=True,

@@ -34,7 +34,7 @@ def _serve(write_to: int, trial: Callable[[Any], Outcome], inputs: Sequence[Any]
         try:
             outcome = trial(given)
         except BaseException:
-            outcome = {"outcome": "raised", "wrong": traceback.format_exc()[-2000:]}
+            outcome = {"outcome": "raised", "wrong": traceback.format_exc()[-4000:]}
         os.write(write_to, json.dumps(outcome).encode() + b"\n")
 
 

@@ -1,11 +1,11 @@
 """Power cuts: `unshare --mount --propagation private python power_cut.py ENGINE SYNC CUTS SEED FOLDER`.
 
-The disk is a file with an ext4 in it. A writer is stopped at some moment, the file is copied, and the copy mounted: that
-replays the file system's journal, as after a power cut. What the system has not written back by then is not in the file.
-At some cuts a part of the files is synced first, at random: the system may have written any of them.
+The disk is a file with an ext4 in it. A writer is stopped at some moment, the file is copied, and the copy mounted:
+that replays the file system's journal, as after a power cut. What the system has not written back by then is not in the
+file. At some cuts a part of the files is synced first, at random: the system may have written any of them.
 
-Everything is mounted in a mount namespace of this process alone: whatever ends it, the mounts end with it, and with them
-their loop devices. Prints one JSON object a cut. SYNC "os" is the planted control.
+Everything is mounted in a mount namespace of this process alone: whatever ends it, the mounts end with it, and with
+them their loop devices. Prints one JSON object a cut. SYNC "os" is the planted control.
 """
 
 from __future__ import annotations
