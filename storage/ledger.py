@@ -266,8 +266,8 @@ class Ledger:
                 return rank
             self.manifest_status = max(self.manifest_status, opening.DEGRADED, key=opening.SEVERITY.index)
         if self.manifest_status != opening.HEALTHY:
-            for key, stored in self._store.scan("log"):
-                if state.stored_id(stored) == event_id:
+            for key, stored in self._store.scan("log", stop=layout.log_key(self._head.size)):
+                if state.stored_id(stored) == event_id and len(key) == 8:
                     return int.from_bytes(key, "big")
         raise KeyError(f"no event has the id {event_id.hex()}")
 

@@ -166,8 +166,7 @@ class _Verifier:
 
     def run(self) -> None:
         self._check_head_record()
-        last = self._guarded("log", lambda: self.store.last_key("log"))
-        self.log_size = 0 if not isinstance(last, bytes) or len(last) != 8 else int.from_bytes(last, "big") + 1
+        self._find_log_end()
         self.report.size = self.head.size if self.head is not None else self.log_size
         self._check_log()
         self.report.warnings, self.report.warning_count = self.clock.warnings, self.clock.count
@@ -178,6 +177,16 @@ class _Verifier:
         self._check_ids()
         self._check_meta()
         self._check_checkpoints()
+
+    def _find_log_end(self) -> None:
+        """How far the log goes; where its end can't be read, as far as the head says: each rank is tried."""
+        try:
+            last = self.store.last_key("log")
+        except IntegrityError as error:
+            self.report.add(None, error.file or "log", "bytes that can be read", "damage", str(error))
+            self.log_size = 0 if self.head is None else self.head.size
+            return
+        self.log_size = 0 if last is None or len(last) != 8 else int.from_bytes(last, "big") + 1
 
     def _guarded(self, where: str, read: Callable[[], bytes | None]) -> bytes | None:
         """What a read gives; None, and a problem, where the engine finds damage."""
@@ -241,6 +250,8 @@ class _Verifier:
                     if found - rank > LOST_IN_A_ROW_MAX:
                         self._end_early(rank, f"ranks {rank}..{found - 1} are missing; what follows was not checked")
                         return
+                    if rank < found:
+                        self._look_back(rank)
                     while rank < found:
                         yield rank, self._lost(rank)
                         rank += 1
@@ -251,11 +262,24 @@ class _Verifier:
                 if unread == LOST_IN_A_ROW_MAX:
                     self._end_early(rank, f"rank {rank} and many before it can't be read; the rest was not checked")
                     return
+                if unread == 0:
+                    self._look_back(rank)
                 yield rank, self._lost(rank)
                 rank, unread = rank + 1, unread + 1
         if rank < size:
             text = f"ranks {rank}..{size - 1} are missing: the head names {size} events, the log ends after {rank}"
             self._end_early(rank, text)
+
+    def _look_back(self, rank: int) -> None:
+        """A scan stopped before `rank`, or left it out. Reading a rank alone takes another way through a page: it may
+        not come to some before that the scan gave out.
+        """
+        while rank > 0:
+            rank -= 1
+            problems = self.report.problem_count
+            self._lost(rank)
+            if self.report.problem_count == problems:
+                return
 
     def _of_a_size(self, rank: int, value: bytes) -> bytes | None:
         """The value; None, and a problem, for one that no event fills: nothing is copied or hashed then."""
