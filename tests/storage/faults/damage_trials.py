@@ -139,6 +139,7 @@ def _read(ledger: Ledger, known: Subject) -> set[int]:
 
 
 def _check_reading(run: Path, known: Subject) -> tuple[str, set[int]]:
+    """What became of the damage, and the ranks that a reader refuses."""
     report = verify_ledger(run)
     named = set(report.damaged_ranks)
     for problem in report.problems:
@@ -148,7 +149,7 @@ def _check_reading(run: Path, known: Subject) -> tuple[str, set[int]]:
         ledger = Ledger.open(run, "r")
     except StorageError as error:
         _must(not report.ok, f"verify finds nothing in what can't be opened: {type(error).__name__}: {error}")
-        return "refused", named
+        return "refused", set(range(EVENTS))
     with ledger:
         refused = _read(ledger, known)
         size, status = ledger.head().size, ledger.manifest_status
@@ -162,8 +163,8 @@ def _check_reading(run: Path, known: Subject) -> tuple[str, set[int]]:
         _must(not report.ok, f"verify finds nothing, but ranks {sorted(refused)[:5]} can't be read")
         _must(refused <= named, f"verify does not name {sorted(refused - named)[:5]}, which can't be read")
     if report.ok:
-        return "dropped and told" if size < EVENTS else "no effect", named
-    return "found", named
+        return "dropped and told" if size < EVENTS else "no effect", refused
+    return "found", refused
 
 
 def _cut_clean(run: Path, known: Subject) -> bool:
@@ -173,18 +174,18 @@ def _cut_clean(run: Path, known: Subject) -> bool:
     )
 
 
-def _check_writing(run: Path, known: Subject) -> None:
+def _check_writing(run: Path, known: Subject, refused: set[int]) -> None:
     try:
         ledger = Ledger.open(run)
     except StorageError:
         return
-    appended, size, refused = False, 0, set[int]()
+    appended, size = False, 0
     try:
         with ledger:
             _must(ledger.manifest_status in {"HEALTHY", "DEGRADED"}, f"opened for writing as {ledger.manifest_status}")
             size = ledger.head().size
             _must(size >= known.named, f"opened for writing with {size} events, HEAD named {known.named}")
-            refused = _read(ledger, known)
+            refused = refused | _read(ledger, known)
             receipt = ledger.append(event_of("later", 0))
             appended = True
             _must(receipt.rank == size, f"the next append got rank {receipt.rank} of {size}")
@@ -222,8 +223,8 @@ def _trial(subjects: list[Subject], kind: str, folder: Path, seed: int) -> Outco
     label = name.rpartition("/")[2]
     outcome: Outcome = {"trial": seed, "file": label, "killed": known.open_end}
     try:
-        outcome["outcome"], _ = _check_reading(run, known)
-        _check_writing(run, known)
+        outcome["outcome"], refused = _check_reading(run, known)
+        _check_writing(run, known, refused)
     except Wrong as wrong:
         outcome |= {"outcome": outcome.get("outcome", "wrong"), "wrong": str(wrong)}
     return outcome
