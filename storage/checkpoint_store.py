@@ -52,17 +52,28 @@ def read_file(path: Path) -> bytes | None:
     return data
 
 
-def newest(store: Store, run: Path) -> Head | None:
-    """The largest head that a stored checkpoint or the checkpoint file names; what is no checkpoint names none."""
-    found: Head | None = None
+def file_head(run: Path) -> Head | None:
+    """What the checkpoint file names; None where there is none, or no checkpoint in it: verifying tells that.
+
+    Read it before the store is opened: a live writer moves the store first, the file after it.
+    """
+    with contextlib.suppress(StorageError):
+        data = read_file(file_path(run))
+        if data is not None:
+            return checkpoints.decode(data)[0].head()
+    return None
+
+
+def newest(store: Store, in_file: Head | None) -> Head | None:
+    """The larger of two heads: that of the last stored checkpoint, and what the checkpoint file named."""
+    found = in_file
     last = None
     for _, note in stored(store):
         last = note
     with contextlib.suppress(StorageError):
-        for data in (last, read_file(file_path(run))):
-            if data is not None:
-                head = checkpoints.decode(data)[0].head()
-                found = head if found is None or head.size > found.size else found
+        if last is not None:
+            head = checkpoints.decode(last)[0].head()
+            found = head if found is None or head.size > found.size else found
     return found
 
 

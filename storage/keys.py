@@ -6,7 +6,6 @@ Written in docs/formats/key-file.md. `cryptography` is imported when a key is us
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 import shlex
 import stat
@@ -26,6 +25,8 @@ KEY_FILE_BYTES_MAX = 4096
 
 def key_id(name: str, kind: int, public: bytes) -> bytes:
     """4 bytes: SHA256(name ‖ 0x0A ‖ type ‖ public key)[:4]."""
+    import hashlib  # 1 MB that a ledger without keys never needs
+
     return hashlib.sha256(name.encode() + b"\n" + bytes((kind,)) + public).digest()[:4]
 
 
@@ -106,6 +107,8 @@ class Signer:
         >>> Signer.generate("a.example", witness=True).type
         4
         """
+        import hashlib
+
         seed, kind = os.urandom(32), COSIGNATURE if witness else ED25519
         if name is None:
             public = cls("unnamed", seed).verifier.public

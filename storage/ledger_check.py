@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storage import engines, event_batch, hashing, layout, opening, state
+from storage import checkpoint_check, engines, event_batch, hashing, layout, opening, state
 from storage import head as head_file
 from storage.errors import ForkError, IntegrityError, NotALedgerError, RollbackError, StorageError
 from storage.event import Event
+from storage.keys import VerifierKey
 from storage.retire import Retired, is_retired
 from storage.state import EMPTY
 from storage.store import Store
@@ -53,6 +54,8 @@ class LedgerReport:
     head_seen: Head | None = None
     problems: list[Problem] = field(default_factory=list)
     problem_count: int = 0
+    checkpoints: int = 0  # kept in the ledger
+    signed_size: int | None = None  # the largest size that one of the given keys signed
     retired: list[tuple[int, int]] = field(default_factory=list)  # first and last rank; the first 10,000 such ranges
     retired_count: int = 0
     dropped_bytes: int = 0
@@ -88,13 +91,19 @@ class LedgerReport:
 
 
 def verify_ledger(
-    path: str | os.PathLike[str], progress: Progress | None = None, *, now_ns: int | None = None
+    path: str | os.PathLike[str],
+    progress: Progress | None = None,
+    *,
+    keys: Sequence[VerifierKey] = (),
+    now_ns: int | None = None,
 ) -> LedgerReport:
     """Check a RUN directory: every event (canonical bytes, id, leaf, sequence), every tile, the head, the format,
     the cursors, `ids` against the log, and HEAD. Opens read-only, so no byte changes, also beside a live writer.
 
     progress: called with events done and in all.  now_ns: what the time is; wall times more than a day ahead of it are
     warned of, as are in any case those that go back within a producer.
+    keys: those of the log; each kept checkpoint must then be signed by one, and there must be one. Without keys
+    checkpoints are held against the tree, their signatures are not checked.
 
     Damage is reported, never raised. Raises NotALedgerError where the path holds no ledger, and StorageError where
     it can't be read at all (permissions).
@@ -115,6 +124,7 @@ def verify_ledger(
         report.head_seen = head_file.read(layout.head_path(run))
     except IntegrityError as error:
         report.add(None, "HEAD", "48 bytes with their CRC", "damage", str(error))
+    in_file = checkpoint_check.read_file(run)
     if not opening.has_store(run):
         report.add(None, "ledger", "a store", "nothing", f"{run}: HEAD is there, the store is gone")
         return report
@@ -122,6 +132,7 @@ def verify_ledger(
     if store is not None:
         try:
             _Verifier(run, store, report, progress, WallClock(now_ns)).run()
+            _check_checkpoints(run, store, report, in_file, tuple(keys))
         finally:
             store.close()
     return report
@@ -140,6 +151,35 @@ def _open(run: Path, report: LedgerReport) -> Store | None:
         return engines.open_store(layout.store_path(run), read_only=True, paranoid=False)
     except IntegrityError:
         return None
+
+
+def _check_checkpoints(
+    run: Path,
+    store: Store,
+    report: LedgerReport,
+    in_file: checkpoint_check.Kept | checkpoint_check.Fault | None,
+    keys: tuple[VerifierKey, ...],
+) -> None:
+    kept: list[checkpoint_check.Kept | checkpoint_check.Fault] = []
+    try:
+        kept += checkpoint_check.in_store(store)
+    except IntegrityError as error:
+        report.add(None, error.file or "meta", "bytes that can be read", "damage", str(error))
+    report.checkpoints = len(kept)
+    if in_file is not None:
+        kept.append(in_file)
+    for each in kept:
+        found: checkpoint_check.Fault | int = each if isinstance(each, checkpoint_check.Fault) else -1
+        if isinstance(each, checkpoint_check.Kept):
+            found = checkpoint_check.check(each, store, Head(report.size, report.root), run, keys)
+        if isinstance(found, checkpoint_check.Fault):
+            report.add(None, found.where, found.expected, found.got, found.text)
+        elif keys:
+            report.signed_size = max(found, report.signed_size or 0)
+    if keys and not kept:
+        report.add(
+            None, "checkpoint", "a signed checkpoint", "none", f"{run}: no checkpoint is kept: nothing is signed"
+        )
 
 
 class _Verifier:

@@ -141,7 +141,7 @@ def _remove_unfinished(run: Path, was_there: bool) -> None:
 def _open_to_write(
     run: Path, expect: Head | None, engine: engines.Engine | None, durable: bool
 ) -> tuple[Store, Opened]:
-    seen = _head_seen(run)
+    seen, signed = _head_seen(run), _checkpoint_in_file(run)
     store = engines.open_store(layout.store_path(run), read_only=False, engine=engine, durable=durable)
     try:
         if state.read_head(store, str(run)) is None:
@@ -153,7 +153,7 @@ def _open_to_write(
             head_file.write(layout.head_path(run), empty)
             _sync_directory(run.parent)
             seen = empty
-        opened = _examine(run, store, seen, expect, strict=True)
+        opened = _examine(run, store, seen, signed, expect, strict=True)
         return opened.patched or store, opened
     except OSError as error:
         store.close()
@@ -165,7 +165,7 @@ def _open_to_write(
 
 def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tuple[Store, Opened]:
     refused: StorageError | None = None
-    seen = _head_seen(run)
+    seen, signed = _head_seen(run), _checkpoint_in_file(run)
     try:
         store = engines.open_store(layout.store_path(run), read_only=True)
     except IntegrityError as error:
@@ -178,7 +178,7 @@ def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tu
         except StorageError:
             raise error from None
     try:
-        opened = _examine(run, store, seen, expect, strict=strict)
+        opened = _examine(run, store, seen, signed, expect, strict=strict)
     except BaseException:
         store.close()
         raise
@@ -192,14 +192,22 @@ def repair_hint(run: Path) -> str:
     return f"droveway repair {shlex.quote(str(run))} puts right what can be, and names what is lost"
 
 
-def _checkpoint_seen(store: Store, run: Path) -> Head | None:
-    """The largest head that a kept checkpoint names."""
-    kept = next(store.scan("meta", b"checkpoint/", b"checkpoint0"), None)
-    if kept is None and not (run / "checkpoint").exists():
+def _checkpoint_in_file(run: Path) -> Head | None:
+    """What the checkpoint file names; read, as HEAD is, before the store is opened."""
+    if not (run / "checkpoint").exists():
         return None
     from storage import checkpoint_store
 
-    return checkpoint_store.newest(store, run)
+    return checkpoint_store.file_head(run)
+
+
+def _checkpoint_seen(store: Store, in_file: Head | None) -> Head | None:
+    """The largest head that a kept checkpoint names."""
+    if next(store.scan("meta", b"checkpoint/", b"checkpoint0"), None) is None:
+        return in_file
+    from storage import checkpoint_store
+
+    return checkpoint_store.newest(store, in_file)
 
 
 def _head_seen(run: Path) -> Head | IntegrityError | None:
@@ -211,9 +219,18 @@ def _head_seen(run: Path) -> Head | IntegrityError | None:
 
 
 def _examine(
-    run: Path, store: Store, seen: Head | IntegrityError | None, expect: Head | None, *, strict: bool
+    run: Path,
+    store: Store,
+    seen: Head | IntegrityError | None,
+    signed: Head | None,
+    expect: Head | None,
+    *,
+    strict: bool,
 ) -> Opened:
-    """Compare the store's head, log, tree, `ids` and HEAD. `strict` raises what is found, else it is noted."""
+    """Compare the store's head, log, tree, `ids`, HEAD and the last checkpoint.
+
+    `strict` raises what is found, else it is noted.
+    """
     head = state.read_head(store, str(run)) or Head(0, EMPTY_ROOT)
     opened = Opened(head, EMPTY, None, dropped_bytes=getattr(store, "dropped_bytes", 0))
 
@@ -250,7 +267,7 @@ def _examine(
     opened.head_seen = seen
     try:
         _refuse_other_than(seen, store, head, run)
-        _refuse_other_than(_checkpoint_seen(store, run), store, head, run, "of a checkpoint")
+        _refuse_other_than(_checkpoint_seen(store, signed), store, head, run, "of a checkpoint")
     except (IntegrityError, RollbackError, ForkError) as error:
         found(RECOVERY_DEGRADED, error)
     if seen is not None:
