@@ -6,7 +6,7 @@ What each audit proves, and what only a checkpoint kept elsewhere can show, is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,16 +43,19 @@ def audit(
     replan: bool = True,
     resimulate: bool = False,
     expect: tuple[int, bytes | str] | str | None = None,
+    keys: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Report:
     """Check a run, or one that is published at a URL: its ledger, its structure, and every decision.
 
     `replan` rebuilds the stored inputs and makes each plan again. `resimulate` makes every event again from scenario
     and seed. `expect` is (size, root), or the text of a checkpoint, kept elsewhere: the ledger must contain it.
+    `keys` are verifier keys of the log: every checkpoint that the ledger keeps must be signed by one of them, and it
+    must keep one.
     `progress` is called with steps done and steps in all, two an event.
 
-    Never raises for damage; it raises ValueError for a malformed `expect`, NotALedgerError (of storage) where there is
-    no ledger, ObjectStoreError where a URL can't be reached.
+    Never raises for damage; it raises ValueError for a malformed `expect` or key, NotALedgerError (of storage) where
+    there is no ledger, ObjectStoreError where a URL can't be reached.
 
     >>> import tempfile
     >>> from coord import Scenario, simulate
@@ -70,7 +73,7 @@ def audit(
     place = run if isinstance(run, str | Path) else run.path
     first = None if progress is None else lambda done, size: progress(done, 2 * size)
     told: set[int | None] = set()
-    for problem in stl.ledger_problems(place, report, wanted, first):
+    for problem in stl.ledger_problems(place, report, wanted, first, keys):
         report.add_problem(problem)
         told.add(problem.rank)
     if not isinstance(run, str | Path):

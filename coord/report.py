@@ -40,6 +40,8 @@ class Report:
     `not_replayable` are ranges of ranks in which decisions can't be made again because something that they depend on is
     retired, `not_replayable_count` the decisions that are still there among them. Neither is a divergence or a problem.
     `warnings` are odd wall times, the first 100 of them, and no problem either.
+    `checkpoints` counts those that the ledger keeps; the first `signed_size` events are under one that a given key
+    signed (None without a key).
     """
 
     name: str = ""
@@ -60,6 +62,8 @@ class Report:
     not_replayable_count: int = 0
     warnings: list[str] = field(default_factory=list)
     other_events: dict[str, int] = field(default_factory=dict)
+    checkpoints: int = 0
+    signed_size: int | None = None
 
     @property
     def ok(self) -> bool:

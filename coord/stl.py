@@ -6,7 +6,7 @@ for callers that only keep decisions: append, look up, decode, merge a replay, f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -462,14 +462,35 @@ def read_events(ledger: Ledger | PublishedLedger, size: int) -> Iterator[tuple[i
 
 
 def ledger_problems(
-    place: str | Path, report: Report, expect: tuple[int, bytes] | None, progress: Callable[[int, int], None] | None
+    place: str | Path,
+    report: Report,
+    expect: tuple[int, bytes] | None,
+    progress: Callable[[int, int], None] | None,
+    keys: Sequence[str] = (),
 ) -> Iterator[Problem]:
-    """Damage of the ledger itself; sets size and root of the report. Raises NotALedgerError, ObjectStoreError."""
-    from storage import ForkError, Head, Ledger, RollbackError, StorageError, verify_ledger, verify_published
+    """Damage of the ledger itself; sets size and root of the report.
+
+    Raises NotALedgerError, ObjectStoreError, ValueError for a text that is no key.
+    """
+    from storage import (
+        ForkError,
+        Head,
+        Ledger,
+        RollbackError,
+        StorageError,
+        VerifierKey,
+        verify_ledger,
+        verify_published,
+    )
 
     published = is_published(place)
     wanted = None if expect is None else Head(*expect)
-    found = verify_published(str(place), progress, expect=wanted) if published else verify_ledger(place, progress)
+    known = tuple(map(VerifierKey.parse, keys))
+    if published:
+        found = verify_published(str(place), progress, known, wanted)
+    else:
+        found = verify_ledger(place, progress, keys=known)
+    report.checkpoints, report.signed_size = found.checkpoints, found.signed_size
     report.size, report.root = found.size, found.root
     report.retired, report.retired_count = found.retired, found.retired_count
     report.warnings = found.warnings

@@ -68,9 +68,11 @@ class _Check:
             return self.report
         head = checkpoint.head()
         self.report.size, self.report.root = head.size, head.root
+        self.report.checkpoints = 1
         if keys:
             try:
                 verified(signed, tuple(key for key in keys if key.name == checkpoint.origin))
+                self.report.signed_size = head.size
             except SignatureError as error:
                 self._tell(CHECKPOINT, f"a signature of {', '.join(sorted({key.name for key in keys}))}", error)
         try:

@@ -348,7 +348,7 @@ def _checkpoint_head(run: Path) -> Head | None:
     with suppress(StorageError), ExitStack() as stack:
         store = engines.open_store(layout.store_path(run), read_only=True, paranoid=False)
         stack.callback(store.close)
-        return checkpoint_store.newest(store, run)
+        return checkpoint_store.newest(store, checkpoint_store.file_head(run))
     with suppress(StorageError):
         data = checkpoint_store.read_file(checkpoint_store.file_path(run))
         return None if data is None else checkpoint.decode(data)[0].head()

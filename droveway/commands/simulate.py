@@ -1,7 +1,7 @@
 """`droveway simulate SITE.toml -o RUN`."""
 
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -12,6 +12,9 @@ from droveway.main import PATH, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output, table
 from droveway.progress import Progress
+
+if TYPE_CHECKING:
+    from storage import Signer
 
 U64_MAX: Final = 2**64 - 1
 
@@ -29,6 +32,12 @@ U64_MAX: Final = 2**64 - 1
     show_default=True,
     help="fsync: each decision is on the disk before the next. os: when the system likes.",
 )
+@click.option(
+    "--key",
+    metavar="KEYFILE",
+    type=PATH,
+    help="Sign a checkpoint at the end with this key (droveway keygen).",
+)
 def command(
     out: Output,
     site: Path,
@@ -37,6 +46,7 @@ def command(
     seed: int | None,
     planner: str | None,
     sync: Literal["fsync", "os"],
+    key: Path | None,
 ) -> int:
     """Run the fleet of SITE.toml and write every decision into the ledger RUN.
 
@@ -45,6 +55,11 @@ def command(
     """
     with writing(folder):
         require_new_folder(folder)
+    signer = None
+    if key is not None:
+        from droveway.keys_given import log_signer
+
+        signer = log_signer(key)
     if site.suffix.lower() in (".map", ".scen") and site.is_file():
         options = "" if site.suffix.lower() == ".scen" else " --agents N --zones M"
         raise InputProblem(
@@ -78,11 +93,22 @@ def command(
             if told is error:
                 raise
             raise told from error
+    if signer is not None:
+        sign(folder, signer)
     if run.interrupted:
         out.note(f"{folder}: holds the run up to here and verifies; a run can't be continued, only made again")
     record = summary(run, scenario, folder, seed, planner)
+    record["checkpoint"] = None if signer is None else signer.name
     out.result(record, described(record))
     return exits.INTERRUPTED if run.interrupted else exits.YES
+
+
+def sign(folder: Path, signer: "Signer") -> None:
+    """Sign the head of the run: the note is kept in its ledger, and in RUN/checkpoint."""
+    from storage import Ledger
+
+    with Ledger.open(folder) as ledger:
+        ledger.checkpoint(signer)
 
 
 def note_missing_scene(out: Output, scenario: Any) -> None:
@@ -161,6 +187,8 @@ def described(record: dict[str, object]) -> str:
         ("ledger", f"{record['size']} events"),
         ("root", root.hex()),
     ]
+    if record["checkpoint"] is not None:
+        rows.append(("signed", f"{record['checkpoint']}: {record['run']}/checkpoint"))
     if record["cell_conflicts"] is not None:
-        rows.insert(-2, ("cells", f"{record['cell_conflicts']} times an agent stood in the cell of another"))
+        rows.insert(5, ("cells", f"{record['cell_conflicts']} times an agent stood in the cell of another"))
     return table(rows)

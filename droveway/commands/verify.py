@@ -7,6 +7,7 @@ import click
 
 from droveway import exits
 from droveway.exits import InputProblem, UsageProblem, reading
+from droveway.keys_given import verifier_key
 from droveway.main import command as declare
 from droveway.main import place
 from droveway.output import Output
@@ -27,12 +28,22 @@ SHOWN_MAX = 10
     metavar="CHECKPOINT",
     help="What the ledger must contain: a checkpoint file kept elsewhere, or SIZE:ROOT as simulate printed them.",
 )
-def command(out: Output, run: Path | str, resimulate: bool, no_replan: bool, expect: str | None) -> int:
+@click.option(
+    "--key",
+    "keys",
+    metavar="VKEY",
+    multiple=True,
+    help="Verifier key of the log: every checkpoint kept in RUN must be signed by it. Repeatable.",
+)
+def command(
+    out: Output, run: Path | str, resimulate: bool, no_replan: bool, expect: str | None, keys: tuple[str, ...]
+) -> int:
     """Check a run: its ledger byte by byte, then every decision, made again from the stored inputs and compared.
 
     RUN is the folder of a run, or a URL or folder where one is published. Exit 0 when all is the same, 1 for any
     damage, gap, rollback or divergence, 3 only where RUN is no ledger or can't be opened at all. Whoever owns RUN can
-    rewrite it consistently: only --expect, with a checkpoint kept elsewhere, shows that.
+    rewrite it consistently: only --expect, with a checkpoint kept elsewhere, shows that. Without --key the
+    signatures of checkpoints are not checked.
     """
     if resimulate and no_replan:
         raise UsageProblem(
@@ -41,15 +52,18 @@ def command(out: Output, run: Path | str, resimulate: bool, no_replan: bool, exp
     from coord.audit import audit
     from droveway.reading_run import reading_ledger
 
-    wanted = None if expect is None else checkpoint(expect)
+    for key in keys:
+        verifier_key("--key", key)
+    wanted = None if expect is None else checkpoint(expect, keys)
     with Progress("events", quiet=out.quiet) as progress, reading_ledger(run):
-        report = audit(run, replan=not no_replan, resimulate=resimulate, expect=wanted, progress=progress.update)
+        report = audit(run, replan=not no_replan, resimulate=resimulate, expect=wanted, keys=keys,
+                       progress=progress.update)  # fmt: skip
     tell(out, run, report)
     return exits.YES if report.ok else exits.NO
 
 
-def checkpoint(text: str) -> tuple[int, bytes]:
-    """SIZE:ROOT, or the size and root of a checkpoint file."""
+def checkpoint(text: str, keys: tuple[str, ...] = ()) -> tuple[int, bytes]:
+    """SIZE:ROOT, or the size and root of a checkpoint file; with keys one of them must have signed that."""
     from coord.report import parse_checkpoint
 
     size, colon, _ = text.partition(":")
@@ -65,10 +79,27 @@ def checkpoint(text: str) -> tuple[int, bytes]:
         raise InputProblem(path, "expected SIZE:ROOT or a checkpoint file, got: no such file")
     with reading(path):
         content = path.read_bytes()
+    if keys or b"\n\n" in content:
+        return signed_checkpoint(path, content, keys)
     try:
         return parse_checkpoint(content.decode("utf-8"))
     except ValueError as error:
         raise InputProblem(path, str(error)) from None
+
+
+def signed_checkpoint(path: Path, content: bytes, keys: tuple[str, ...]) -> tuple[int, bytes]:
+    """Size and root of a signed checkpoint. InputProblem where there are keys and none of them signed it."""
+    from storage import NoteError, SignatureError, VerifierKey
+    from storage.checkpoint import decode
+    from storage.keys import verified
+
+    try:
+        found, note = decode(content)
+        if keys:
+            verified(note, tuple(key for key in map(VerifierKey.parse, keys) if key.name == found.origin))
+    except (NoteError, SignatureError) as error:
+        raise InputProblem(path, str(error), "without --key its signature is not checked" if keys else "") from None
+    return found.size, found.root
 
 
 def tell(out: Output, run: Path | str, report: Any) -> None:
@@ -106,6 +137,8 @@ def tell(out: Output, run: Path | str, report: Any) -> None:
         "frames_diverged": report.frames_diverged,
         "problems": report.problem_count,
         "other_events": report.other_events,
+        "checkpoints": report.checkpoints,
+        "signed_size": report.signed_size,
         "retired": report.retired_count,
         "retired_ranks": report.retired,
         "not_replayable": report.not_replayable_count,
@@ -128,6 +161,14 @@ def stored_ids(run: Path | str) -> OutsideIds:
         return OutsideIds()
 
 
+def signatures(report: Any) -> str:
+    """One line: how many checkpoints, and what of their signatures is known."""
+    count = "1 checkpoint" if report.checkpoints == 1 else f"{report.checkpoints} checkpoints"
+    if report.signed_size is None:
+        return f"{count}, of this tree unless a problem says else; signatures not checked: no key"
+    return f"{count}; the first {report.signed_size} of {report.size} events are under one that the key signed"
+
+
 def answer(report: Any) -> str:
     """One line: verified or not, and how much was done."""
     root = "none" if report.root is None else report.root.hex()
@@ -140,6 +181,8 @@ def answer(report: Any) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.other_events.items()))
         done += f"; of other kinds the bytes only: {kinds}"
     lines = [f"root  {root}", *(f"warning: {text}" for text in report.warnings)]
+    if report.checkpoints:
+        lines.append(signatures(report))
     if report.retired_count:
         lines.insert(0, f"retired: ranks {shown(report.retired)}: payloads removed, leaves and proofs kept")
     if report.not_replayable:
