@@ -47,6 +47,8 @@ def test_verify_answers_in_json(ask: Ask, yard_run: Path) -> None:
         "frames_diverged",
         "problems",
         "other_events",
+        "checkpoints",
+        "signed_size",
         "retired",
         "retired_ranks",
         "not_replayable",

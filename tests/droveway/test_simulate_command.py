@@ -38,6 +38,7 @@ def test_the_result_is_one_object_with_stable_keys(ask: Ask, tmp_path: Path) -> 
         "interrupted",
         "size",
         "root",
+        "checkpoint",
     ]
     assert (told.record["ticks"], told.record["frames"], told.record["size"]) == (5, 5, 11)
     assert re.fullmatch("[0-9a-f]{64}", told.record["root"])
