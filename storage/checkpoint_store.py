@@ -95,24 +95,6 @@ def fault(store: Store, head: Head, checkpoint: Checkpoint, where: str) -> Stora
     return None
 
 
-def faults(store: Store, head: Head, run: Path) -> Iterator[tuple[str, str]]:
-    """Place and text of what is wrong with each checkpoint that is kept in the store or in RUN/checkpoint."""
-    kept: list[tuple[str, bytes]] = []
-    try:
-        kept += [(f"meta/checkpoint/{size}", data) for size, data in stored(store)]
-        data = read_file(file_path(run))
-        kept += [] if data is None else [("checkpoint", data)]
-    except StorageError as error:
-        yield "checkpoint", str(error)
-    for where, data in kept:
-        try:
-            wrong = fault(store, head, checkpoints.decode(data)[0], f"{run}: {where}")
-        except StorageError as error:
-            wrong = error
-        if wrong is not None:
-            yield where, str(wrong)
-
-
 def require_consistent(store: Store, head: Head, origin: str, run: Path) -> None:
     """Raises ForkError or RollbackError unless the tree contains every checkpoint of `origin` that was ever kept here,
     and IntegrityError where one can't be read: signing on would then be a guess."""

@@ -6,17 +6,21 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from storage import checkpoint_check, engines, event_batch, hashing, layout, opening, state
+from storage import engines, event_batch, hashing, layout, opening, state
 from storage import head as head_file
 from storage.errors import ForkError, IntegrityError, NotALedgerError, RollbackError, StorageError
 from storage.event import Event
-from storage.keys import VerifierKey
 from storage.retire import Retired, is_retired
 from storage.state import EMPTY
 from storage.store import Store
 from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
 from storage.wall_clock import WallClock
+
+if TYPE_CHECKING:
+    from storage import checkpoint_check
+    from storage.keys import VerifierKey
 
 BATCH_BYTES = 1 << 20
 PROBLEMS_MAX = 10_000
@@ -124,7 +128,7 @@ def verify_ledger(
         report.head_seen = head_file.read(layout.head_path(run))
     except IntegrityError as error:
         report.add(None, "HEAD", "48 bytes with their CRC", "damage", str(error))
-    in_file = checkpoint_check.read_file(run)
+    in_file = _checkpoint_in_file(run)
     if not opening.has_store(run):
         report.add(None, "ledger", "a store", "nothing", f"{run}: HEAD is there, the store is gone")
         return report
@@ -153,6 +157,14 @@ def _open(run: Path, report: LedgerReport) -> Store | None:
         return None
 
 
+def _checkpoint_in_file(run: Path) -> checkpoint_check.Kept | checkpoint_check.Fault | None:
+    if not (run / "checkpoint").exists():
+        return None
+    from storage import checkpoint_check
+
+    return checkpoint_check.read_file(run)
+
+
 def _check_checkpoints(
     run: Path,
     store: Store,
@@ -160,6 +172,18 @@ def _check_checkpoints(
     in_file: checkpoint_check.Kept | checkpoint_check.Fault | None,
     keys: tuple[VerifierKey, ...],
 ) -> None:
+    """Every kept checkpoint must be one of this tree, and with keys be signed by one of them."""
+    try:
+        if in_file is None and next(store.scan("meta", CHECKPOINT_PREFIX, b"checkpoint0"), None) is None:
+            if keys:
+                text = f"{run}: no checkpoint is kept: nothing is signed"
+                report.add(None, "checkpoint", "a signed checkpoint", "none", text)
+            return
+    except IntegrityError as error:
+        report.add(None, error.file or "meta", "bytes that can be read", "damage", str(error))
+        return
+    from storage import checkpoint_check
+
     kept: list[checkpoint_check.Kept | checkpoint_check.Fault] = []
     try:
         kept += checkpoint_check.in_store(store)
@@ -176,10 +200,6 @@ def _check_checkpoints(
             report.add(None, found.where, found.expected, found.got, found.text)
         elif keys:
             report.signed_size = max(found, report.signed_size or 0)
-    if keys and not kept:
-        report.add(
-            None, "checkpoint", "a signed checkpoint", "none", f"{run}: no checkpoint is kept: nothing is signed"
-        )
 
 
 class _Verifier:
@@ -216,7 +236,6 @@ class _Verifier:
         self._check_tile_keys()
         self._check_ids()
         self._check_meta()
-        self._check_checkpoints()
 
     def _find_log_end(self) -> None:
         """How far the log goes; where its end can't be read, as far as the head says: each rank is tried."""
@@ -580,19 +599,6 @@ class _Verifier:
         expected = b"" if cursor is None else layout.pack_cursor(*cursor)
         if value != expected and not self._is_of_a_retired_event(producer, value):
             self.report.add(None, f"meta/{_printable(name)}", expected.hex() or "no cursor", value[:64].hex())
-
-    def _check_checkpoints(self) -> None:
-        """Every kept checkpoint must be one of this tree. Their signatures are not looked at here."""
-        try:
-            kept = next(self.store.scan("meta", CHECKPOINT_PREFIX, b"checkpoint0"), None)
-        except IntegrityError:
-            return  # told by then
-        if kept is None and not (self.path / "checkpoint").exists():
-            return
-        from storage import checkpoint_store
-
-        for where, text in checkpoint_store.faults(self.store, self.tree.head(), self.path):
-            self.report.add(None, where, f"a checkpoint of the {self.tree.size} events", "another", text)
 
     def _is_of_a_retired_event(self, producer: str, value: bytes) -> bool:
         """Whether a cursor may be the one that a retired event left: later than all that is known of its producer."""
