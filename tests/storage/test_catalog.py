@@ -212,6 +212,34 @@ def test_whatever_happens_to_the_file_it_is_made_again(folder, run, fill):
                 assert list(opened.scan()) == expected, what
 
 
+def test_without_a_ledger_damage_is_an_error_and_nothing_is_deleted(folder):
+    with Catalog.open(folder) as opened:
+        opened.put_many([(b"%05d" % i, b"v%d" % i) for i in range(3000)])
+        expected = list(opened.scan())
+    data = (folder / "data.mdb").read_bytes()
+    refused = 0
+    for what, damaged in damages(data):
+        if damaged is None:
+            (folder / "data.mdb").unlink()
+        else:
+            (folder / "data.mdb").write_bytes(damaged)
+        told = None
+        try:
+            with Catalog.open(folder) as opened:
+                assert list(opened.scan()) == expected, what
+        except IntegrityError as error:
+            told = str(error)
+        if told is not None:
+            assert told.startswith(f"{folder}: ")
+            refused += 1
+        if damaged is not None:
+            assert (folder / "data.mdb").read_bytes() == damaged
+    assert refused > 20
+    (folder / "data.mdb").write_bytes(data)
+    with Catalog.open(folder) as opened:
+        assert list(opened.scan()) == expected
+
+
 @pytest.mark.parametrize("text", [b"", b"droveway-catalog/1\nopen\n", b"droveway-catalog/2\nopen\n", b"\xff" * 300])
 def test_a_whole_database_is_used_whatever_its_seal_says(folder, text):
     with Catalog.open(folder) as opened:
