@@ -15,6 +15,7 @@ def test_there_are_examples() -> None:
         "02_audit.py",
         "03_search.py",
         "04_render.py",
+        "07_ledger.py",
     ]
 
 

@@ -15,11 +15,14 @@ def sessions(text: str) -> str:
     return "\n".join(re.findall(r"^```pycon\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
 
 
-def test_the_python_page_shows_what_python_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "examples"), [("docs/python.md", 50), ("docs/replaying.md", 20)])
+def test_a_page_of_sessions_shows_what_python_answers(
+    page: str, examples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    session = sessions((ROOT / "docs" / "python.md").read_text())
-    test = doctest.DocTestParser().get_doctest(session, {}, "docs/python.md", "docs/python.md", 0)
-    assert len(test.examples) > 50
+    session = sessions((ROOT / page).read_text())
+    test = doctest.DocTestParser().get_doctest(session, {}, page, page, 0)
+    assert len(test.examples) > examples
     said: list[str] = []
     result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append)
     assert result.failed == 0, "".join(said)
