@@ -55,11 +55,12 @@ class LogTail:
         self._size = 0
         self._frontier = b""
         self._waits = 0
+        self._known_end = 0  # a record that ends at or before it was whole when the reader opened the ledger
         numbers = self._numbers()
         if numbers:
             self._open(numbers[-1])
-            end = os.fstat(self._descriptor).st_size
-            self._offset = end - end % BLOCK_BYTES  # a place from which fragments can be read
+            self._known_end = os.fstat(self._descriptor).st_size
+            self._offset = self._known_end - self._known_end % BLOCK_BYTES  # where fragments can be read from
 
     def start(self, size: int, frontier: bytes) -> None:
         """Give out the events from rank `size` on; frontier: of the tree of that size."""
@@ -73,14 +74,15 @@ class LogTail:
                     yield from self._commit(record)
             numbers = self._numbers()
             later = [number for number in numbers if number > self._number]
+            if self._number not in numbers and self._number >= 0:
+                # Logs are deleted in their order, so while this one is there none behind it is missing.
+                raise TailLostError("the log is gone, perhaps with others behind it")
             if later:
                 if self._descriptor >= 0:  # the writer has left this log: what it wrote last is there by now
                     for record in self._records():
                         yield from self._commit(record)
                 self._open(later[0])
                 continue
-            if self._number not in numbers:
-                raise TailLostError("the log is gone")
             return
 
     def _numbers(self) -> list[int]:
@@ -94,7 +96,7 @@ class LogTail:
 
     def _open(self, number: int) -> None:
         self.close()
-        self._number, self._offset, self._fragments, self._waits = number, 0, [], 0
+        self._number, self._offset, self._known_end, self._fragments, self._waits = number, 0, 0, [], 0
         for width in (6, 0):
             try:
                 path = self._folder / f"{number:0{width}d}.log"
@@ -119,6 +121,8 @@ class LogTail:
                 end = at + _FRAGMENT.size + length
                 if end > len(piece) or not self._reads(crc, kind, length, left, piece[at + 6 : end]):
                     break
+                if kind == _LAST and not self._fragments and self._offset + end > self._known_end:
+                    raise TailLostError("a record that was not whole when reading began is whole now")
                 record = self._joined(kind, piece[at + _FRAGMENT.size : end])
                 at = end
                 if record is not None:

@@ -220,15 +220,69 @@ def test_the_tail_reads_commits_of_any_size_without_opening_the_ledger(run, make
         tail.close()
 
 
-def test_the_tail_goes_from_log_to_log(run, make_event):
+def test_a_record_half_written_when_reading_began_sends_the_follower_to_the_ledger(run, make_event, tmp_path):
+    """Nothing else need come: a last commit that the reader's opening just missed would be waited for without end."""
     with Ledger.open(run, sync="os") as ledger:
-        tail = opened_tail(run)
-        for i in range(6):
+        ledger.append(make_event(0))
+        (log,) = (run / "ledger").glob("*.log")
+        before = log.stat().st_size
+        frontier = ledger.frontier()
+        ledger.append(make_event(1, effect=bytes(200_000)))
+        whole = log.read_bytes()
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    (copy := folder / log.name).write_bytes(whole[: before + 150_000])
+    tail = LogTail(folder)
+    tail.start(1, frontier)
+    assert drained(tail) == []
+    copy.write_bytes(whole)
+    with pytest.raises(TailLostError, match=r"^a record that was not whole when reading began is whole now$"):
+        drained(tail)
+    tail.close()
+    tail = LogTail(folder)  # whole when reading begins: the reader has it
+    tail.start(2, frontier)
+    assert drained(tail) == []
+    tail.close()
+
+
+def test_the_tail_goes_from_log_to_log_while_none_can_be_missing(run, make_event, tmp_path):
+    """A log behind the current one may have come and gone unseen once the current one is gone: then nothing is sure."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+
+    def copied():
+        shutil.copytree(run / "ledger", folder, dirs_exist_ok=True)
+
+    with Ledger.open(run, sync="os") as ledger:
+        ledger.append(make_event(0))
+        copied()
+        tail = LogTail(folder)
+        tail.start(1, ledger.frontier())
+        ledger.append(make_event(1))
+        copied()
+        ledger._store.flush()
+        ledger.append(make_event(2))
+        copied()
+        assert [event.sequence for event in drained(tail)] == [1, 2]
+        ledger._store.flush()
+        ledger.append(make_event(3))
+        copied()
+        for log in sorted(folder.glob("*.log"))[:-1]:
+            log.unlink()
+        with pytest.raises(TailLostError, match=r"^the log is gone, perhaps with others behind it$"):
+            drained(tail)
+        tail.close()
+
+
+def test_a_follower_goes_on_over_flushes_that_delete_logs(run, make_event):
+    with Ledger.open(run, sync="os") as ledger:
+        feed = follow(run, poll_s=0.001)
+        for i in range(5):
             ledger.append(make_event(2 * i))
             ledger._store.flush()
             ledger.append(make_event(2 * i + 1))
-            assert [event.sequence for event in drained(tail)] == [2 * i, 2 * i + 1]
-        tail.close()
+            assert [next(feed)[0] for _ in range(2)] == [2 * i, 2 * i + 1]
+        feed.close()
 
 
 @pytest.fixture
