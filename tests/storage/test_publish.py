@@ -464,3 +464,28 @@ def test_a_full_disk_is_told_and_the_next_publication_finishes_what_was_begun(gr
     remount("size=16m")
     ledger.publish(str(disk / "web"), SIGNER)
     assert verify_published(str(disk / "web"), keys=(KEY,), expect=ledger.head()).problems == []
+
+
+@pytest.mark.slow
+def test_seventy_thousand_events_and_more_than_a_thousand_tiles_have_the_names_of_the_tiled_log(run, web):
+    def events(first, stop):
+        return [Event(producer="p", effect=b"", kind="k", sequence=i, tick=i) for i in range(first, stop)]
+
+    with Ledger.open(run, sync="os") as ledger:
+        ledger.append_many(events(0, 70_000))
+        ledger.publish(str(web), SIGNER)
+        names = {path for path in files(web) if path != ".publishing/lock"}
+        assert names == {
+            "checkpoint",
+            *(f"{top}/{i:03}" for top in ("tile/0", "tile/entries", "payload") for i in range(273)),
+            *(f"{top}/273.p/112" for top in ("tile/0", "tile/entries", "payload")),
+            "tile/1/000", "tile/1/001.p/17", "tile/2/000.p/1",
+        }  # fmt: skip
+        for size in (70_300, 255_990, 256_010, 257_300):
+            ledger.append_many(events(ledger.head().size, size))
+            ledger.publish(str(web), SIGNER)
+        names = {path for path in files(web) if path != ".publishing/lock"}
+        assert {"tile/0/999", "tile/0/x001/000", "payload/x001/005.p/20"} <= names
+        left = {tiles.parse_path(path) for path in names - named_by(257_300, ledger)}
+        assert {(name.level, name.index) for name in left} <= {(1, 3), (2, 0)}  # tiles that are not full yet
+        assert verify_published(str(web), keys=(KEY,), expect=ledger.head()).problems == []
