@@ -7,6 +7,7 @@ import click
 
 from droveway import exits
 from droveway.exits import UsageProblem, quoted
+from droveway.keys_given import log_signer
 from droveway.main import PATH
 from droveway.main import command as declare
 from droveway.output import Output, table
@@ -28,16 +29,12 @@ def command(out: Output, run: Path, url: str, key: Path | None, every: bool) -> 
     next one. Without --key the last signed checkpoint is published, and what it covers, also beside a live writer.
     """
     from droveway.reading_run import reading_ledger
-    from storage import Ledger, SignatureError, read_key
+    from storage import Ledger, SignatureError
     from storage.opening import require_run
 
     with reading_ledger(run):
         require_run(run)
-    if key is None:
-        signer = None
-    else:
-        with exits.reading(key):
-            signer = read_key(key)
+    signer = None if key is None else log_signer(key)
     mode: Literal["r", "rw"] = "r" if signer is None else "rw"
     with Progress("events", quiet=out.quiet) as progress, reading_ledger(run), Ledger.open(run, mode=mode) as ledger:
         try:

@@ -162,3 +162,27 @@ def test_a_published_run_is_explained_and_compared_like_the_run(ask: Ask, signed
     told = ask("diff", signed_run, web)
     assert told.code == 3
     assert told.err.startswith(f"error: {web}: expected a whole ledger, got damage: ")
+
+
+def test_the_whole_way_from_a_new_key_to_a_stranger_who_verifies(ask: Ask, yard: Path, tmp_path: Path) -> None:
+    run, web, key = tmp_path / "run", tmp_path / "web", tmp_path / "fleet.key"
+    verifier = ask("keygen", "-o", key, "--name", "example.com/fleet").out.strip()
+    other = ask("keygen", "-o", tmp_path / "other.key", "--name", "example.com/fleet").out.strip()
+    assert ask("simulate", yard, "-o", run, "--ticks", 3, "--key", key).code == 0
+    assert ask("publish", run, web).code == 0
+    told = ask("verify", web, "--key", verifier, "--json")
+    assert told.code == 0
+    assert (told.record["checkpoints"], told.record["signed_size"]) == (1, told.record["size"])
+    told = ask("verify", web, "--key", other, "--json")
+    assert told.code == 1
+    assert (told.records[0]["where"], told.records[-1]["signed_size"]) == ("checkpoint", None)
+    told = ask("verify", web, "--expect", run / "checkpoint", "--key", verifier)
+    assert told.code == 0
+
+
+def test_the_key_of_a_witness_signs_no_run(ask: Ask, signed_run: Path, tmp_path: Path) -> None:
+    key = tmp_path / "witness.key"
+    ask("keygen", "-o", key, "--witness")
+    told = ask("publish", signed_run, tmp_path / "web", "--key", key)
+    assert told.code == 3
+    assert told.err.startswith(f"error: {key}: expected the key of a log, got one of a witness")
