@@ -112,6 +112,7 @@ class _Mender:
         self._fetch_tail()
         self._survey()
         if not self._without_holes():
+            self._tell_lost_tail()
             return self.done
         if not self._decide():
             return self.done
@@ -122,9 +123,12 @@ class _Mender:
         self._rebuild_ids_and_cursors()
         self._rebuild_meta()
         self._flush()
+        self._tell_lost_tail()
+        return self.done
+
+    def _tell_lost_tail(self) -> None:
         if self.seen is not None and self.seen.size > self.size:
             self.done.lost_tail = (self.size, self.seen.size - 1)
-        return self.done
 
     # what there is
 

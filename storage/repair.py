@@ -20,7 +20,7 @@ from storage import engines, layout, opening
 from storage import head as head_file
 from storage.errors import IntegrityError, StorageError
 from storage.ledger_check import LedgerReport, verify_ledger
-from storage.mending import Mended, Source, mend
+from storage.mending import GAP_RANKS_MAX, Mended, Source, mend
 from storage.patched_store import PatchedStore
 from storage.retire import ranges
 from storage.store import Store
@@ -71,14 +71,17 @@ class RepairReport:
         """Whether anything was written."""
         return self.evidence is not None or bool(self.rebuilt)
 
+    def add_lost(self, first: int, last: int) -> None:
+        """Ranks at the end of the ledger of which nothing can be read."""
+        if self.ranks_lost and self.ranks_lost[-1][1] >= first - 1:
+            first, last = self.ranks_lost[-1][0], max(last, self.ranks_lost.pop()[1])
+        self.ranks_lost.append((first, last))
+
     def take(self, done: Mended) -> None:
         """What mending the store did."""
         self.ranks_lost = ranges(done.lost)
         if done.lost_tail is not None:
-            first, last = done.lost_tail
-            if self.ranks_lost and self.ranks_lost[-1][1] >= first - 1:
-                first = self.ranks_lost.pop()[0]
-            self.ranks_lost.append((first, last))
+            self.add_lost(*done.lost_tail)
         self.ranks_restored = {name: ranges(ranks) for name, ranks in done.restored.items()}
         self.ranks_without_payload = ranges(done.without_payload)
         self.rebuilt = dict(done.rebuilt)
@@ -224,6 +227,8 @@ def _repair(
         noted = _checkpoint_head(run)
         seen = max((found.head_seen, noted), key=lambda head: -1 if head is None else head.size)
         done = _new_store(run, beside, report, seen, sources, accept_loss, step)
+        if not done.problems and 0 < found.size - done.head.size <= GAP_RANKS_MAX and done.lost_tail is None:
+            report.add_lost(done.head.size, found.size - 1)  # the store's own head named them
         head = _head_after(report, done, found.head_seen, seen, accept_loss)
         refuted = noted is not None and accept_loss and noted.size > done.head.size
         changed = bool(done.writes or report.salvaged or head != found.head_seen or refuted)
@@ -292,7 +297,11 @@ def _new_store(
         step("salvage")
         attempts += _salvaged(old, beside / "salvaged", run, seen, sources, accept_loss)
     if not attempts:
-        return Mended(problems=refused)
+        done = Mended(problems=refused)
+        if seen is not None and seen.size:
+            done.lost_tail = (0, seen.size - 1)
+        report.take(done)
+        return done
     best = max(attempts, key=_Attempt.rank)  # the first of equals
     if best.folder != new:
         shutil.rmtree(new, ignore_errors=True)
@@ -326,7 +335,7 @@ def _salvaged(
         if not tally.files and not sources:
             return []
         done = mend(store, str(run), seen=seen, sources=sources, accept_loss=accept_loss)
-    if done.head.size == 0 and not accept_loss:
+    if done.head.size == 0 and not done.problems and not accept_loss:
         return []
     return [_Attempt(new, done, tally.notes, tally.bytes_dropped, salvaged=True)]
 
