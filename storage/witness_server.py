@@ -29,6 +29,7 @@ class WitnessServer(ThreadingHTTPServer):
     """Serves one witness; `address` is where. Connections above 64 at a time are closed unheard."""
 
     daemon_threads = True
+    request_queue_size = CONNECTIONS_MAX
 
     def __init__(self, witness: Witness, host: str = "127.0.0.1", port: int = 0) -> None:
         self.witness = witness
