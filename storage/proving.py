@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from storage import hashing, layout, tree
 from storage.errors import IntegrityError
@@ -19,20 +20,23 @@ def _subtrees(tile: bytes) -> list[bytes]:
     return levels
 
 
-_remembered = lru_cache(maxsize=64)(_subtrees)
+_subtrees_of_unfinished = lru_cache(maxsize=16)(_subtrees)
+TILES_REMEMBERED_MAX = 256  # of a store: 4 MB, and the level above the leaves' tiles of 16 million events
+_remembered: WeakKeyDictionary[Store, dict[tuple[int, int], list[bytes]]] = WeakKeyDictionary()
 
 
 class TileReader:
     """Hashes of complete subtrees from the tiles of a store; a tile that was read is kept for the proof at hand.
 
-    The unfinished tiles, which every proof of the newest size ends in, come from memory. What lies above the leaves'
-    own tiles is remembered beyond a proof: by their bytes, so that a tile that changed is another one.
+    The unfinished tiles, which every proof of the newest size ends in, come from memory. Full tiles above those of the
+    leaves never change, and each serves many proofs: they are remembered as long as the store is open.
     """
 
     def __init__(self, store: Store, grown: TreeState) -> None:
         self._store = store
         self._grown = grown
         self._read: dict[tuple[int, int], list[bytes]] = {}
+        self._upper = _remembered.setdefault(store, {})
 
     def hash_at(self, level: int, index: int) -> bytes:
         """The hash of the complete subtree at (level, index). Raises IntegrityError where its tile is short."""
@@ -48,15 +52,43 @@ class TileReader:
         return found
 
     def _levels(self, level: int, index: int) -> list[bytes]:
-        levels = self._read.get((level, index))
+        place = (level, index)
+        levels = self._read.get(place) or self._upper.get(place)
         if levels is None:
             if index == self._grown.size >> 8 * (level + 1) and level < len(self._grown.tiles):
-                levels = _remembered(self._grown.tiles[level])
+                levels = _subtrees_of_unfinished(self._grown.tiles[level])
             else:
                 tile = self._store.get("tree", layout.tile_key(level, index)) or b""
-                levels = _remembered(tile) if level else _subtrees(tile)
-            self._read[level, index] = levels
+                levels = _subtrees(tile)
+                if level and len(tile) == layout.TILE_BYTES:
+                    if len(self._upper) >= TILES_REMEMBERED_MAX:
+                        self._upper.clear()
+                    self._upper[place] = levels
+            self._read[place] = levels
         return levels
+
+    def path(self, index: int, size: int) -> list[bytes]:
+        """What `tree.inclusion_proof` gives, a tile at a time."""
+        proof: list[bytes] = []
+        at, last, level = index, size - 1, 0
+        while last:
+            levels = self._levels(level >> 3, at >> 8)
+            for rest in range(8):
+                sibling = at ^ 1
+                if sibling < last or (sibling == last and (last + 1) << level <= size):
+                    start = (sibling & 0xFF >> rest) * HASH_BYTES
+                    found = levels[rest][start : start + HASH_BYTES] if rest < len(levels) else b""
+                    proof.append(found if len(found) == HASH_BYTES else self.hash_at(level, sibling))
+                elif sibling == last:
+                    proof.append(tree.range_hash(last << level, size, self.hash_at))
+                at, last, level = at >> 1, last >> 1, level + 1
+                if not last:
+                    break
+        return proof
+
+    def forget(self) -> None:
+        """Read every tile again the next time: one of them was wrong."""
+        self._upper.clear()
 
 
 def inclusion(store: Store, grown: TreeState, head: Head, rank: int, size: int) -> list[bytes]:
@@ -68,10 +100,11 @@ def inclusion(store: Store, grown: TreeState, head: Head, rank: int, size: int) 
     if not 0 <= rank < size <= head.size:
         raise ValueError(f"Ledger.prove: need 0 <= rank < size <= {head.size}, got {rank} and {size}")
     reader = TileReader(store, grown)
-    proof = tree.inclusion_proof(rank, size, reader.hash_at)
+    proof = reader.path(rank, size)
     if size == head.size:
         leaf = reader.hash_at(0, rank)
         if not tree.verify_inclusion(rank, size, leaf, proof, head.root):
+            reader.forget()
             text = f"the stored tiles prove no event at rank {rank} of {size}: a tile is damaged"
             raise IntegrityError(text, (rank,), "tree")
     return proof

@@ -91,6 +91,8 @@ def root_of_leaves(leaves: bytes) -> bytes:
     >>> root_of_leaves(a + b + c) == node_hash(node_hash(a, b), c)
     True
     """
+    while len(leaves) % (2 * HASH_BYTES) == 0 and leaves:
+        leaves = hashing.node_hashes(leaves)  # of an even number every two have their own node
     return frontier_root(frontier_extend(0, b"", leaves))
 
 
@@ -109,7 +111,7 @@ def frontier_at(size: int, hash_at: HashAt) -> bytes:
     return b"".join(hashes)
 
 
-def _range_hash(start: int, stop: int, hash_at: HashAt) -> bytes:
+def range_hash(start: int, stop: int, hash_at: HashAt) -> bytes:
     """The hash over the leaves [start, stop), start being a multiple of the power of two >= stop - start."""
     hashes = []
     for level in range((stop - start).bit_length() - 1, -1, -1):
@@ -141,7 +143,7 @@ def inclusion_proof(index: int, size: int, hash_at: HashAt) -> list[bytes]:
         if sibling < last or (sibling == last and (last + 1) << level <= size):
             proof.append(hash_at(level, sibling))
         elif sibling == last:
-            proof.append(_range_hash(last << level, size, hash_at))
+            proof.append(range_hash(last << level, size, hash_at))
         at, last, level = at >> 1, last >> 1, level + 1
     return proof
 
@@ -161,13 +163,13 @@ def consistency_proof(m: int, n: int, hash_at: HashAt) -> list[bytes]:
     while m != stop:
         middle = start + _split(stop - start)
         if m <= middle:
-            proof.append(_range_hash(middle, stop, hash_at))
+            proof.append(range_hash(middle, stop, hash_at))
             stop = middle
         else:
-            proof.append(_range_hash(start, middle, hash_at))
+            proof.append(range_hash(start, middle, hash_at))
             start = middle
     if start:
-        proof.append(_range_hash(start, stop, hash_at))
+        proof.append(range_hash(start, stop, hash_at))
     return proof[::-1]
 
 
