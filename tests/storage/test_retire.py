@@ -14,6 +14,8 @@ ON_ROCKSDB = pytest.mark.parametrize("engine", ["rocksdb"], indirect=True)  # ab
 
 N = 300
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 def payload(i):
     return b"payload-%d-" % i + hashlib.sha256(b"%d" % i).digest() * 4
@@ -56,11 +58,11 @@ def test_the_payload_is_in_no_file_afterwards_and_all_others_are(stored, events)
 
 
 @ON_ROCKSDB
-def test_an_event_that_is_only_in_the_write_ahead_log_leaves_it_too(stored, make_event):
+def test_an_event_that_is_only_in_the_write_ahead_log_leaves_it_too(stored, make_event, engine):
     run, _ = stored
     with Ledger.open(run) as ledger:
         ledger.append(make_event(N, effect=payload(N)))
-        assert any(name.endswith(".log") for name in files_with(run, payload(N)))
+        assert [name[-4:] for name in files_with(run, payload(N))] == [".log" if engine == "rocksdb" else ".mdb"]
         ledger.retire([N])
         assert files_with(run, payload(N)) == []
 

@@ -237,6 +237,33 @@ def test_a_store_that_is_gone_comes_from_another_copy_or_is_lost(stored, tmp_pat
     assert log_key(0) in before["log"]
 
 
+@pytest.mark.parametrize("stop_at", ["salvage", "check", "exchange", "rename", "head", "evidence"])
+def test_an_interrupted_salvage_leaves_the_old_or_the_new_and_a_second_one_ends_it(stored, contents, stop_at, python):
+    run, _, _ = stored
+    before = contents(run)
+    for file in (*files(run, "CURRENT"), *files(run, "MANIFEST-*")):
+        file.unlink()
+    names = sorted(file.name for file in (run / "ledger").iterdir())
+    done = python(
+        f"""
+import os
+from storage.repair import repair_ledger
+def step(name):
+    if name == {stop_at!r}:
+        os._exit(7)
+repair_ledger({str(run)!r}, on_step=step)
+"""
+    )
+    assert done.returncode == 7, done.stderr
+    if stop_at in ("salvage", "check", "exchange", "rename"):
+        assert sorted(file.name for file in (run / "ledger").iterdir()) == names
+    assert repair_ledger(run).ok
+    assert contents(run) == before
+    beside = [entry for entry in run.parent.iterdir() if entry.name != "run"]
+    assert all(entry.name.startswith("run.damaged-") for entry in beside)
+    assert any(sorted(file.name for file in (entry / "ledger").iterdir()) == names for entry in beside)
+
+
 @pytest.fixture
 def in_pages(run, make_event):
     """A closed ledger of 400 events in an LMDB file, some on pages of their own: run, events, head."""
