@@ -20,6 +20,7 @@ from storage.store import Store
 from storage.tree import Head
 
 PREFIX = b"checkpoint/"
+LOST_PREFIX = b"lost-checkpoint/"  # of events that were given up: nothing more is signed in that name
 
 
 def key(size: int) -> bytes:
@@ -37,6 +38,19 @@ def stored(store: Store) -> Iterator[tuple[int, bytes]]:
     for name, value in store.scan("meta", PREFIX, PREFIX + b"\xff" * 9):
         if len(name) == len(PREFIX) + 8:
             yield int.from_bytes(name[len(PREFIX) :], "big"), value
+
+
+def lost_key(size: int) -> bytes:
+    """Key in `meta` of a checkpoint whose events were given up."""
+    return LOST_PREFIX + size.to_bytes(8, "big")
+
+
+def set_aside(store: Store, run: Path) -> None:
+    """Keep the note of RUN/checkpoint as one whose events were given up, where it is a checkpoint."""
+    with contextlib.suppress(NoteError, IntegrityError):
+        data = read_file(file_path(run))
+        if data is not None:
+            store.write([("meta", lost_key(checkpoints.decode(data)[0].size), data)], sync=True)
 
 
 def read_file(path: Path) -> bytes | None:
@@ -97,7 +111,14 @@ def fault(store: Store, head: Head, checkpoint: Checkpoint, where: str) -> Stora
 
 def require_consistent(store: Store, head: Head, origin: str, run: Path) -> None:
     """Raises ForkError or RollbackError unless the tree contains every checkpoint of `origin` that was ever kept here,
-    and IntegrityError where one can't be read: signing on would then be a guess."""
+    also of events that were given up, and IntegrityError where one can't be read: signing on would then be a guess."""
+    for _, note in store.scan("meta", LOST_PREFIX, LOST_PREFIX + b"\xff" * 9):
+        lost, _ = checkpoints.decode(note)
+        if lost.origin == origin:
+            raise ForkError(
+                f"{run}: {lost.size} events were signed as {origin!r}, and some were given up by a repair: "
+                "sign with a key of another name"
+            )
     kept = [(f"{run}: meta/checkpoint/{size}", data) for size, data in stored(store)]
     try:
         data = read_file(file_path(run))

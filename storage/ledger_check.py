@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BATCH_BYTES = 1 << 20
 PROBLEMS_MAX = 10_000
 LOST_IN_A_ROW_MAX = 1 << 16  # above it a claimed size is no size: nobody waits for 2^60 missing events
-CHECKPOINT_PREFIX = b"checkpoint/"
+CHECKPOINT_PREFIX, LOST_PREFIX = b"checkpoint/", b"lost-checkpoint/"
 
 Progress = Callable[[int, int], None]
 
@@ -582,7 +582,9 @@ class _Verifier:
                 if key.startswith(layout.CURSOR_PREFIX):
                     self._check_cursor(name, value)
                     found.add(name)
-                elif key not in (layout.FORMAT_KEY, layout.HEAD_KEY) and not key.startswith(CHECKPOINT_PREFIX):
+                elif key not in (layout.FORMAT_KEY, layout.HEAD_KEY) and not key.startswith(
+                    (CHECKPOINT_PREFIX, LOST_PREFIX)
+                ):
                     self.report.add(
                         None, f"meta/{_printable(name)}", "format, head, cursors and checkpoints", "another key"
                     )

@@ -520,10 +520,11 @@ class _Mender:
             known = key in (layout.FORMAT_KEY, layout.HEAD_KEY)
             is_checkpoint = key.startswith(b"checkpoint/") and len(key) == 19
             if self.accept_loss and is_checkpoint and int.from_bytes(key[11:], "big") > self.size:
-                self._put("meta", key, None)  # it can't be met any more; the store as it was keeps it
+                self._put("meta", key, None)  # it can't be met any more, and nothing may be signed against it
+                self._put("meta", b"lost-" + key, value)
                 self.done.count("checkpoints")
                 continue
-            if not known and not key.startswith((layout.CURSOR_PREFIX, b"checkpoint/")):
+            if not known and not key.startswith((layout.CURSOR_PREFIX, b"checkpoint/", b"lost-checkpoint/")):
                 self._put("meta", key, None)
                 self.done.count("meta")
                 self.done.bytes_dropped += len(value)

@@ -238,6 +238,11 @@ def _repair(
             report.problems += [problem.text for problem in found.problems if problem.rank is None and not done.writes]
             shutil.rmtree(beside)
             return
+        if refuted:
+            from storage import checkpoint_store
+
+            with _opened_store(layout.store_path(beside)) as store:
+                checkpoint_store.set_aside(store, run)
         step("check")
         _check(run, beside, report, done, head)
         step("exchange")

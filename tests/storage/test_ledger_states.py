@@ -5,6 +5,7 @@ import random
 import pytest
 
 from storage import (
+    ForkError,
     Head,
     IntegrityError,
     Ledger,
@@ -216,3 +217,11 @@ def test_fewer_events_than_a_checkpoint_names_is_recovery_degraded_until_the_los
         assert ledger.manifest_status == "HEALTHY"
         assert ledger.head() == head
         assert ledger.at(4) == events[4]
+        with pytest.raises(ForkError) as forked:
+            ledger.checkpoint(Signer("droveway.example/ledger", bytes(range(32))))
+        assert str(forked.value) == (
+            f"{run}: 305 events were signed as 'droveway.example/ledger', and some were given up by a repair: "
+            "sign with a key of another name"
+        )
+        ledger.checkpoint(Signer("another.example/ledger", bytes(range(32))))
+    assert verify_ledger(run).ok
