@@ -1,8 +1,13 @@
 """Checkpoints of a ledger: kept before they are known, and never two that contradict each other."""
 
+import signal
+import subprocess
+import sys
+import threading
+
 import pytest
 
-from storage import ForkError, IntegrityError, Ledger, ReadOnlyError, Signer, checkpoint_store, tree
+from storage import ForkError, IntegrityError, Ledger, ReadOnlyError, Signer, checkpoint_store, tree, verify_ledger
 from storage.checkpoint import decode, opened
 
 LOG = Signer("droveway.example/ledger", bytes(range(32)))
@@ -172,3 +177,56 @@ def test_ranks_and_sizes_that_are_none_are_refused(run, fill):
             with pytest.raises(ValueError, match=r"^Ledger") as caught:
                 call()
             assert str(caught.value) == text
+
+
+def test_checkpoints_signed_while_others_append_are_all_of_one_history(run, make_event):
+    with Ledger.open(run, sync="os") as ledger:
+
+        def append(producer):
+            for i in range(60):
+                ledger.append(make_event(i, producer=producer))
+
+        threads = [threading.Thread(target=append, args=(name,)) for name in ("a", "b")]
+        for thread in threads:
+            thread.start()
+        signed_sizes = []
+        while any(thread.is_alive() for thread in threads):
+            signed_sizes.append(decode(ledger.checkpoint(LOG))[0].size)
+        for thread in threads:
+            thread.join()
+        assert signed_sizes == sorted(signed_sizes)
+        ledger.checkpoint(LOG)
+        head = ledger.head()
+        for note in ledger.checkpoints():
+            checkpoint, _ = opened(note, LOG.verifier)
+            proof = ledger.consistency(checkpoint.size)
+            assert checkpoint.size == 0 or tree.verify_consistency(
+                checkpoint.size, head.size, checkpoint.root, head.root, proof
+            )
+    report = verify_ledger(run, keys=[LOG.verifier])
+    assert (report.ok, report.signed_size) == (True, 120), report.problems
+
+
+def test_a_checkpoint_that_was_given_out_is_there_after_a_kill(run):
+    code = f"""
+from storage import Event, Ledger, Signer
+log = Signer("droveway.example/ledger", bytes(range(32)))
+with Ledger.open({str(run)!r}, sync="os") as ledger:
+    size = ledger.head().size
+    while True:
+        ledger.append(Event(producer="a", effect=b"", kind="note.text", sequence=size, tick=0))
+        size += 1
+        print(ledger.checkpoint(log).hex(), flush=True)
+"""
+    for trial in range(4):
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        given_out = [process.stdout.readline().strip() for _ in range(1 + 3 * trial)]
+        process.send_signal(signal.SIGKILL)
+        given_out += [line.strip() for line in process.stdout if line.endswith("\n")]
+        process.wait()
+        process.stdout.close()
+        report = verify_ledger(run, keys=[LOG.verifier])
+        assert report.ok, report.problems
+        with Ledger.open(run, mode="r") as ledger:
+            kept = {note.hex() for note in ledger.checkpoints()}
+        assert set(given_out) <= kept
