@@ -2,6 +2,9 @@
 
 import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 
@@ -390,6 +393,55 @@ def test_use_after_close_and_in_a_forked_child_is_a_clean_error(folder):
     for use in (lambda: opened.get(b"k"), lambda: opened.put(b"k", b""), lambda: next(opened.scan()), opened.catch_up):
         with pytest.raises(ClosedError, match=rf"^{folder}: the catalog is closed$"):
             use()
+
+
+PUTTER = """
+import sys
+from storage import Catalog
+with Catalog.open(sys.argv[1]) as catalog:
+    for i in range(len(catalog), 100000):
+        catalog.put(b"%06d" % i, b"value %d" % i * (i % 90))
+        print(i, flush=True)
+"""
+
+
+def test_what_was_put_is_there_after_a_kill(folder):
+    said = -1
+    for wanted in (3, 40, 150):
+        with subprocess.Popen([sys.executable, "-c", PUTTER, str(folder)], stdout=subprocess.PIPE) as process:
+            for line in process.stdout:
+                said = int(line)
+                if said >= wanted:
+                    break
+            process.kill()
+            rest = process.stdout.read().split()
+        said = int(rest[-1]) if rest else said
+        with Catalog.open(folder) as opened:
+            count = len(opened)
+            assert said + 1 <= count <= said + 2
+            assert list(opened.scan()) == [(b"%06d" % i, b"value %d" % i * (i % 90)) for i in range(count)]
+        said = count - 1
+
+
+def test_a_derived_catalog_whose_process_was_killed_is_made_again(folder, run, fill):
+    fill(run, 200)
+    code = """
+import os, signal, sys
+from storage import Catalog, Ledger
+def entries(events):
+    for rank, event in events:
+        if rank == 150:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield b"%d" % rank, event.effect
+import storage.catalog
+storage.catalog.WRITE_ENTRIES = 10
+Catalog.open(sys.argv[1], Ledger.open(sys.argv[2], mode="r"), entries)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(folder), str(run)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with Ledger.open(run, mode="r") as ledger, Catalog.open(folder, ledger, by_sequence) as opened:
+        assert opened.rebuilt == "it was not closed, or its bytes have changed since"
+        assert list(opened.scan()) == expected_of([event for _, event in ledger.scan()])
 
 
 def test_threads_share_a_catalog(folder):
