@@ -183,8 +183,10 @@ class _Merge:
         proven = False
         before: _Placed | None = None
         for next_ in placed:
-            event = next_.event or self._ledgers[next_.ledger].at(next_.rank)
-            found = next_._replace(event=event)
+            found, event = next_, next_.event
+            if event is None:
+                event = self._ledgers[next_.ledger].at(next_.rank)
+                found = next_._replace(event=event)
             if before is not None and before[:3] == found[:3]:
                 if before.event != event:
                     raise self._equivocation(before, found)
