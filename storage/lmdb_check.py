@@ -187,19 +187,22 @@ class _PageCheck:
         """Check the pages of values that lie outside their leaf; how many they are."""
         limit = min(len(self.taken), self.pages_in_file)
         self._refuse(numbers, firsts >= limit, "a value lies on pages outside the file")
+        needed = (HEADER_BYTES + sizes - 1) // self.size + 1
+        counts = np.array([self._pages_of(*pair) for pair in zip(firsts.tolist(), needed.tolist(), strict=True)])
         first = firsts.astype(np.int64)
-        counts = (HEADER_BYTES + sizes - 1) // self.size + 1
         self._refuse(numbers, first + counts > limit, "a value lies on pages outside the file")
         ends = np.cumsum(counts)
         self._take(np.sort(np.arange(ends[-1]) - np.repeat(ends - counts - first, counts)))
-        for number, count in zip(first.tolist(), counts.tolist(), strict=True):
-            data = self.view.file.read(number * self.size, HEADER_BYTES)
-            own, _, flags, low, high = HEADER.unpack(data)
-            pages = low | high << 16 if _ORDER == "<" else low << 16 | high
-            if own != number or flags != OVERFLOW or pages != count:
-                text = f"expected its number, flags {OVERFLOW} and {count} pages, got {own}, {flags} and {pages}"
-                raise damaged(self.view.file, f"page {number}", text)
         return int(ends[-1])
+
+    def _pages_of(self, number: int, needed: int) -> int:
+        """How many pages a value holds: it keeps those of a longer one that it has replaced."""
+        own, _, flags, low, high = HEADER.unpack(self.view.file.read(number * self.size, HEADER_BYTES))
+        pages: int = low | high << 16 if _ORDER == "<" else low << 16 | high
+        if own != number or flags != OVERFLOW or pages < needed:
+            text = f"expected its number, flags {OVERFLOW}, {needed} pages or more, got {own}, {flags} and {pages}"
+            raise damaged(self.view.file, f"page {number}", text)
+        return pages
 
     def _keep(self, pages: U8, found: _Leaves, starts: I64, fields: I64) -> None:
         data = pages.tobytes()

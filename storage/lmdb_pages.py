@@ -320,7 +320,7 @@ class View:
         data = self.raw(number, count)
         own, _, flags, _, _ = HEADER.unpack_from(data)
         (pages,) = _PAGES.unpack_from(data, 12)
-        if own != number or flags != OVERFLOW or pages != count:
-            text = f"expected number {number}, flags {OVERFLOW}, {count} pages, got {own}, {flags}, {pages}"
+        if own != number or flags != OVERFLOW or pages < count:
+            text = f"expected number {number}, flags {OVERFLOW}, {count} pages or more, got {own}, {flags}, {pages}"
             raise damaged(self.file, f"page {number}", text)
         return data[HEADER_BYTES : HEADER_BYTES + size]

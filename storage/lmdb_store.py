@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 DATA_FILE, LOCK_FILE, NEW_FOLDER = "data.mdb", "lock.mdb", "compacting"
 SUMMED = frozenset(("ids", "tree", "meta"))
-MAP_BYTES = 1 << 40  # address space, not memory or disk; halved where the system gives less
+MAP_BYTES = 1 << 36  # address space, not memory or disk; more for a large file, halved where the system gives less
 MAP_BYTES_MIN = 1 << 20
 COMPACT_BATCH_BYTES = 4 << 20
 LOCK_ATTEMPTS = 200
@@ -237,6 +237,8 @@ class LmdbStore(LmdbReader):
         new = not (self._absolute / DATA_FILE).exists()
         self._databases: dict[str, Any] = {}
         size = MAP_BYTES
+        if not new:
+            size = max(size, 4 * (self._absolute / DATA_FILE).stat().st_size)
         while self._environment is None:
             try:
                 self._environment = lmdb.open(

@@ -225,6 +225,8 @@ class RocksStore:
         return None
 
     def write(self, entries: Sequence[Entry], *, sync: bool) -> None:
+        if self._closed:
+            raise ClosedError(f"{self.path}: the ledger is closed")
         batch = WriteBatch(raw_mode=True)
         put, handles = batch.put, self._handles
         try:
