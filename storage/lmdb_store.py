@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +31,7 @@ from storage.errors import (
 )
 from storage.layout import FAMILIES
 from storage.lmdb_check import check_pages
+from storage.lmdb_map import FileMap
 from storage.lmdb_pages import (
     SUBTREE,
     TREE_BYTES,
@@ -56,6 +58,7 @@ MAP_BYTES = 1 << 36  # address space, not memory or disk; more for a large file,
 MAP_BYTES_MIN = 1 << 20
 COMPACT_BATCH_BYTES = 4 << 20
 LOCK_ATTEMPTS = 200
+PUTS_PER_GIVING_BACK = 128  # each may bring 64 KiB of the map into memory
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -265,6 +268,7 @@ class LmdbStore(LmdbReader):
             if new:
                 _sync_folder(self._absolute)
             self._move_pin()
+            self._map = FileMap(self._absolute / DATA_FILE)
         except (lmdb.Error, OSError) as error:
             raise mapped(error, self.path, "open") from error
 
@@ -332,15 +336,32 @@ class LmdbStore(LmdbReader):
             with self._environment.begin(write=True) as transaction:
                 if transaction.id() != self._view.meta.transaction + 1:
                     raise IntegrityError(f"{self.path}: another program has written to {DATA_FILE}")
-                for family, key, value in entries:
-                    if value is None:
-                        transaction.delete(key, db=self._databases[family])
-                        continue
-                    stored = value + checksum(key, value) if family in SUMMED else value
-                    transaction.put(key, stored, db=self._databases[family])
+                self._put(transaction, entries, self.last_key("log") or b"")
         except lmdb.MapFullError:
             return False
+        self._map.give_back()
         return True
+
+    def _put(self, transaction: lmdb.Transaction[bytes], entries: Sequence[Entry], last: bytes) -> None:
+        """Family by family; ids in their order, as neighbours share pages."""
+        families: dict[str, list[tuple[bytes, bytes | None]]] = {name: [] for name in FAMILIES}
+        for family, key, value in entries:
+            families[family].append((key, value))
+        families["ids"].sort(key=itemgetter(0))
+        for family, pairs in families.items():
+            database, summed = self._databases[family], family in SUMMED
+            for i, (key, value) in enumerate(pairs, 1):
+                if value is None:
+                    transaction.delete(key, db=database)
+                elif summed:
+                    transaction.put(key, value + checksum(key, value), db=database)
+                elif key > last:
+                    transaction.put(key, value, append=True, db=database)
+                    last = key
+                else:
+                    transaction.put(key, value, db=database)
+                if i % PUTS_PER_GIVING_BACK == 0:
+                    self._map.give_back()
 
     def _grow(self) -> None:
         """Twice the map. The pin does not outlive that, so nobody may be reading."""
@@ -353,6 +374,7 @@ class LmdbStore(LmdbReader):
             self._map_bytes *= 2
             self._environment.set_mapsize(self._map_bytes)
             self._move_pin()
+            self._map = FileMap(self._absolute / DATA_FILE)
         finally:
             fcntl.flock(self._file.descriptor, fcntl.LOCK_UN)
 
