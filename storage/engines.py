@@ -98,6 +98,10 @@ def open_store(
         from storage.rocks import RocksStore
 
         return RocksStore.open(folder, read_only=read_only, paranoid=paranoid)
-    from storage.lmdb_store import LmdbReader, LmdbStore
+    if read_only:
+        from storage.lmdb_reader import LmdbReader
 
-    return LmdbReader(folder) if read_only else LmdbStore(folder, durable=durable)
+        return LmdbReader(folder)
+    from storage.lmdb_store import LmdbStore
+
+    return LmdbStore(folder, durable=durable)

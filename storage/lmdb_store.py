@@ -1,9 +1,8 @@
-"""The LMDB engine: the C library writes, our own reader reads. The only module that imports lmdb.
+"""The LMDB engine open for writing: the C library writes, our own reader reads. Only here a ledger imports lmdb.
 
-Readers take a shared lock on the data file, which alters no byte and needs no right to write; the system drops it when
-its holder ends. LMDB reuses a page only when no registered reader can see it: the writer keeps one reader of its own
-registered (the pin), and moves it forward only while nobody holds the shared lock. So pages of a state that a reader
-began with stay as they are until it closes.
+LMDB reuses a page only when no reader in its own table can see it. Our readers are not in it: the writer keeps one of
+its own there (the pin), and moves it forward only while nobody holds the shared lock on the data file. So the pages of
+a state that a reader began with stay as they are until it closes.
 """
 
 from __future__ import annotations
@@ -11,176 +10,33 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import shutil
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from storage import _kernels
 from storage.engines import engine_of
-from storage.errors import (
-    ClosedError,
-    IntegrityError,
-    LimitError,
-    ReadOnlyError,
-    StorageError,
-    StorageFullError,
-    SyncError,
-)
+from storage.errors import IntegrityError, LimitError, ReadOnlyError, StorageError, StorageFullError, SyncError
 from storage.layout import FAMILIES
 from storage.lmdb_check import check_pages
 from storage.lmdb_map import FileMap
-from storage.lmdb_pages import (
-    SUBTREE,
-    TREE_BYTES,
-    Outdated,
-    PageFile,
-    View,
-    check_tree,
-    damaged,
-    read_meta,
-    unpack_tree,
-)
-from storage.lmdb_tree import TreeReader, checksum
+from storage.lmdb_pages import View, read_meta
+from storage.lmdb_reader import DATA_FILE, LIMIT_NUMBERS, SUMMED, LmdbReader, is_read, opened
+from storage.lmdb_tree import checksum
 from storage.store import Entry
 from storage.writer_lock import WriterLock
 
 if TYPE_CHECKING:
     import lmdb
 
-T = TypeVar("T")
-
-DATA_FILE, LOCK_FILE, NEW_FOLDER = "data.mdb", "lock.mdb", "compacting"
-SUMMED = frozenset(("ids", "tree", "meta"))
+LOCK_FILE, NEW_FOLDER = "lock.mdb", "compacting"
 MAP_BYTES = 1 << 36  # address space, not memory or disk; more for a large file, halved where the system gives less
 MAP_BYTES_MIN = 1 << 20
 COMPACT_BATCH_BYTES = 4 << 20
-LOCK_ATTEMPTS = 200
 PUTS_PER_GIVING_BACK = 128  # each may bring 64 KiB of the map into memory
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_LIMITS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-
-
-class LmdbReader:
-    """An LMDB store opened to read: one committed state, whatever a writer does meanwhile."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder
-        self._closed = False
-        self._safe_from = 0
-        self._file = _opened(folder / DATA_FILE)
-        try:
-            self._share()
-            self._look()
-        except BaseException:
-            self._file.close()
-            raise
-
-    def _share(self) -> None:
-        """Take the shared lock; the writer holds the other kind for a moment at each commit."""
-        for attempt in range(LOCK_ATTEMPTS):
-            try:
-                fcntl.flock(self._file.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                time.sleep(0.0001 * attempt)
-            except OSError as error:
-                raise StorageError(f"{self.path}: the file system gives no locks: {error.strerror}") from error
-        raise StorageError(f"{self.path}: another program holds {DATA_FILE} locked")
-
-    def _look(self) -> None:
-        """See the newest committed state."""
-        self._view = View(self._file, read_meta(self._file), lambda transaction: transaction < self._safe_from)
-        self._trees, self._strangers = _trees(self._view)
-
-    def _now(self) -> dict[str, TreeReader]:
-        if self._closed:
-            raise ClosedError(f"{self.path}: the ledger is closed")
-        return self._trees
-
-    def _read(self, read: Callable[[dict[str, TreeReader]], T]) -> T:
-        while True:
-            with suppress(Outdated):
-                return read(self._now())
-
-    def get(self, family: str, key: bytes) -> bytes | None:
-        return self._read(lambda trees: trees[family].get(key))
-
-    def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        return [self.get(family, key) for key in keys]
-
-    def scan(self, family: str, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        while True:
-            with suppress(Outdated):
-                for pair in self._now()[family].scan(start, stop):
-                    yield pair
-                    start = pair[0] + b"\0"
-                return
-
-    def last_key(self, family: str) -> bytes | None:
-        return self._read(lambda trees: trees[family].last_key())
-
-    def faults(self) -> list[tuple[str, str]]:
-        expected = f"expected the families {', '.join(FAMILIES)}, got another with content"
-        found = [(where, f"{where}: {expected}") for where in self._strangers]
-        try:
-            check_pages(self._view)
-        except IntegrityError as error:
-            found.append((DATA_FILE, str(error)))
-        return found
-
-    def write(self, entries: Sequence[Entry], *, sync: bool) -> None:
-        raise ReadOnlyError(f"{self.path}: opened to read")
-
-    def sync(self) -> None:
-        raise ReadOnlyError(f"{self.path}: opened to read")
-
-    flush = compact = sync
-
-    def close(self) -> None:
-        self._closed = True
-        self._file.close()
-
-    def abandon(self) -> None:
-        self.close()  # the lock belongs to the descriptor, which the parent still has
-
-
-def _opened(path: Path) -> PageFile:
-    try:
-        return PageFile(path)
-    except OSError as error:
-        text = f"{path.parent}: can't be read: {error.strerror}: {path}"
-        if error.errno in _LIMITS:
-            raise LimitError(f"{text} (hint: ulimit -n)") from error
-        kind = IntegrityError if error.errno in (errno.EIO, errno.ENOENT) else StorageError
-        raise kind(text) from error
-
-
-def _trees(view: View) -> tuple[dict[str, TreeReader], list[str]]:
-    """The families of a view, and the names of other trees."""
-    trees, strangers = {}, []
-    main = TreeReader(view, view.meta.main, "main", summed=False)
-    for leaf, index in main.nodes():
-        key, flags, size, stored = leaf.node(index)
-        name = key.decode(errors="backslashreplace")
-        where = f"page {leaf.number}"
-        if flags != SUBTREE or size != TREE_BYTES:
-            raise damaged(view.file, where, f"expected a tree of {TREE_BYTES} bytes, got {name!r}")
-        tree = unpack_tree(stored)
-        check_tree(view.file, where, tree, view.meta.last_page)
-        if name in FAMILIES:
-            trees[name] = TreeReader(view, tree, name, summed=name in SUMMED)
-        else:
-            strangers.append(name)
-    if (
-        not view.meta.main.entries
-    ):  # a file whose making was interrupted: its families are as empty as the tree of trees
-        trees = {name: TreeReader(view, view.meta.main, name, summed=name in SUMMED) for name in FAMILIES}
-    if set(trees) != set(FAMILIES):
-        raise damaged(view.file, "page 1", f"expected the families {', '.join(FAMILIES)}, got {', '.join(trees)}")
-    return trees, strangers
 
 
 class LmdbStore(LmdbReader):
@@ -218,11 +74,14 @@ class LmdbStore(LmdbReader):
         self.path = folder
         if engine_of(absolute) == "lmdb":
             # Before the C library sees it. Nobody else writes: the lock is ours.
-            file = _opened(data)
+            file = opened(data)
             try:
                 check_pages(View(file, read_meta(file)))
+                read = is_read(file)
             finally:
                 file.close()
+            if read:
+                self._leave_to_readers(data)
         elif data.exists():
             data.unlink()
         try:
@@ -233,6 +92,21 @@ class LmdbStore(LmdbReader):
             self._close_environment()
             raise
         self._file.path = folder / DATA_FILE
+
+    def _leave_to_readers(self, data: Path) -> None:
+        """Go on with a copy. Who reads by now began beside an earlier writer, whose pin is gone: pages that a state
+        from then needs may count as free."""
+        new = self._absolute / NEW_FOLDER
+        new.mkdir()
+        shutil.copyfile(data, new / DATA_FILE)
+        _sync_path(new / DATA_FILE)
+        self._replace()
+
+    def _replace(self) -> None:
+        """Put the file in the new folder in the place of the old one, which its readers keep."""
+        (self._absolute / NEW_FOLDER / DATA_FILE).replace(self._absolute / DATA_FILE)
+        _remove_new(self._absolute)
+        _sync_path(self._absolute)
 
     def _open_environment(self) -> None:
         import lmdb
@@ -266,7 +140,7 @@ class LmdbStore(LmdbReader):
                 for name in FAMILIES:
                     self._databases[name] = self._environment.open_db(name.encode(), txn=transaction)
             if new:
-                _sync_folder(self._absolute)
+                _sync_path(self._absolute)
             self._move_pin()
             self._map = FileMap(self._absolute / DATA_FILE)
         except (lmdb.Error, OSError) as error:
@@ -278,14 +152,6 @@ class LmdbStore(LmdbReader):
             self._pin.abort()
         self._pin = self._environment.begin()
         self._safe_from = self._pin.id()
-
-    def _readers(self) -> bool:
-        """Whether anybody reads, holding the shared lock."""
-        try:
-            fcntl.flock(self._file.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
 
     def write(self, entries: Sequence[Entry], *, sync: bool) -> None:
         import lmdb
@@ -326,7 +192,7 @@ class LmdbStore(LmdbReader):
         import lmdb
 
         assert self._environment is not None
-        if not self._readers():
+        if not is_read(self._file):
             # While the lock is ours nobody begins to read; who begins after it sees this state or a later one.
             try:
                 self._move_pin()
@@ -366,7 +232,7 @@ class LmdbStore(LmdbReader):
     def _grow(self) -> None:
         """Twice the map. The pin does not outlive that, so nobody may be reading."""
         assert self._environment is not None and self._pin is not None
-        if self._readers():
+        if is_read(self._file):
             raise LimitError(f"{self.path}: the map of {self._map_bytes} bytes is full and can't grow beside readers")
         try:
             self._pin.abort()
@@ -397,10 +263,8 @@ class LmdbStore(LmdbReader):
         try:
             self._copy_to(self._absolute / NEW_FOLDER)
             self._close_environment()
-            (self._absolute / NEW_FOLDER / DATA_FILE).replace(self._absolute / DATA_FILE)
-            _remove_new(self._absolute)
-            _sync_folder(self._absolute)
-            old, self._file = self._file, _opened(self._absolute / DATA_FILE)
+            self._replace()
+            old, self._file = self._file, opened(self._absolute / DATA_FILE)
             old.close()
             self._file.path = self.path / DATA_FILE
             self._open_environment()
@@ -483,8 +347,8 @@ def _remove_new(folder: Path) -> None:
         new.rmdir()
 
 
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync_path(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
@@ -501,7 +365,7 @@ def mapped(error: Exception, path: Path, doing: str) -> StorageError:
         return StorageFullError(f"{path}: no space left, found in {doing}: {reason}")
     if number in (errno.EROFS, errno.EACCES, errno.EPERM):
         return ReadOnlyError(f"{path}: can't be written, found in {doing}: {reason}")
-    if number in _LIMITS:
+    if number in LIMIT_NUMBERS:
         return LimitError(f"{path}: {doing}: {reason}")
     if number == errno.EIO:
         return SyncError(f"{path}: not on the disk, found in {doing}: {reason}")

@@ -12,6 +12,7 @@ import pytest
 from storage import IntegrityError, LimitError, StorageError, layout, lmdb_store
 from storage.engines import open_store
 from storage.lmdb_pages import BRANCH, LEAF, PageFile, View, read_meta
+from storage.lmdb_reader import trees_of
 
 PAGE = 4096
 
@@ -43,7 +44,7 @@ def stored(tmp_path):
 def pages(stored):
     """pages(family): root, first branch above the leaves and first leaf of a family, as page numbers."""
     file = PageFile(stored[0] / "data.mdb")
-    trees, _ = lmdb_store._trees(View(file, read_meta(file)))
+    trees, _ = trees_of(View(file, read_meta(file)))
 
     def find(family):
         reader = trees[family]

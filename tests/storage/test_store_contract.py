@@ -158,6 +158,23 @@ def test_a_reader_keeps_what_it_opened_while_a_writer_goes_on(store, folder):
     assert store.faults() == []
 
 
+def test_a_reader_keeps_what_it_opened_while_one_writer_ends_and_the_next_goes_on(store, folder):
+    model = {i.to_bytes(8, "big"): os.urandom(900) for i in range(200)}
+    store.write([("log", key, value) for key, value in model.items()], sync=False)
+    reader = open_store(folder, read_only=True)
+    for _ in range(3):
+        for i in range(20):
+            store.write([("log", (i * 10 + j).to_bytes(8, "big"), os.urandom(900)) for j in range(10)], sync=False)
+        store.close()
+        store = open_store(folder, read_only=False)
+    assert list(reader.scan("log")) == sorted(model.items())
+    assert reader.get_many("log", list(model)) == list(model.values())
+    reader.close()
+    assert len(list(store.scan("log"))) == 200
+    assert store.faults() == []
+    store.close()
+
+
 def test_any_thread_reads_while_another_writes(store):
     stop, errors = threading.Event(), []
 
