@@ -186,7 +186,7 @@ class RocksStore:
     def scan(self, family: str, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         options = ReadOptions()  # held here to the end: the binding's iterators point into it
         options.set_readahead_size(READAHEAD_BYTES)
-        options.fill_cache(False)  # what is read once needs no place in it
+        options.fill_cache(False)  # type: ignore[call-arg]  # what is read once needs no place in it
         if stop is not None:
             options.set_iterate_upper_bound(stop)
         pair = None
