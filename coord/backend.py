@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
+from coord import crc_ref, field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
 from tensor._source_folder import load_kernels
@@ -159,3 +159,13 @@ def grid_paths(
         motion_ref.grid_paths(seen, width, start, goal, directions, length)
     else:
         _kernels.grid_paths(seen, entered, queue, width, start, goal, generation, directions, length)
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C of the bytes of a decision frame.
+
+    >>> hex(crc32c(b"123456789"))
+    '0xe3069283'
+    """
+    found: int = crc_ref.crc32c(data) if ISA == "ref" else _kernels.frame_crc(data)
+    return found

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from blake3 import blake3
 
+from coord.backend import crc32c
 from coord.errors import FrameError
 from coord.records import NO_ZONE, ROW_DTYPE, Records
 
@@ -21,30 +22,6 @@ _VERSION = 1
 _FRAME = struct.Struct("<4sHHQQQ16s16s16sIIIIIIIIqBBHI")
 QUEUE_INDEX_MAX = 7
 STATUS_MAX = 9
-
-
-def _crc_table() -> tuple[int, ...]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)  # noqa: PLW2901
-        table.append(value)
-    return tuple(table)
-
-
-_CRC = _crc_table()
-
-
-def crc32c(data: bytes) -> int:
-    """Castagnoli CRC, reflected polynomial 0x82F63B78 (RFC 3720 appendix B.4).
-
-    >>> hex(crc32c(b"123456789"))
-    '0xe3069283'
-    """
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = (crc >> 8) ^ _CRC[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
+from coord import crc_ref, field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import NONE, Agents, Problem, Zones
 
@@ -18,7 +18,7 @@ _SIZE = 256.0
 _WORD = 2**64 - 1
 _NAMES = (
     "gaussian_terms", "field_points", "blocked_points", "blocked_segments", "idle_norm", "zone_base", "candidates",
-    "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths",
+    "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths", "frame_crc",
 )  # fmt: skip
 
 
@@ -62,6 +62,8 @@ def digests() -> dict[str, str]:
 
     for round_ in range(3):
         _round(round_, add)
+    data = bytes((i * 7 + 3) & 0xFF for i in range(160))
+    add("frame_crc", np.array([crc_ref.crc32c(data[i:]) for i in range(160)], np.uint32))
     return {f"coord.{name}": f"{value:016x}" for name, value in hashes.items()}
 
 

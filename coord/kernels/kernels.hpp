@@ -8,6 +8,7 @@ using droveway::Problem;
 using droveway::Shapes;
 using droveway::Ways;
 
+uint32_t frame_crc(const uint8_t* data, size_t size);
 void field_points(const Field& field, float* out);
 void gaussian_terms(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
 void blocked_points(const float* x, const float* y, size_t n, const Shapes& shapes, uint8_t* out);

@@ -357,6 +357,9 @@ void bind_field(nb::module_& m) {
 }
 
 void bind_motion(nb::module_& m) {
+  m.def("frame_crc", [](const nb::bytes& data) {
+        return kernels().frame_crc(reinterpret_cast<const uint8_t*>(data.c_str()), data.size());
+      }, "data"_a, "CRC-32C of the bytes of a decision frame.");
   m.def("grid_paths", [](Out<uint32_t> seen, Out<uint8_t> entered, Out<int32_t> queue, uint32_t width, In<int32_t> start,
                          In<int32_t> goal, uint32_t generation, Out2<uint8_t> directions, Out<int32_t> length) {
         const size_t cells = seen.shape(0), n = start.shape(0);

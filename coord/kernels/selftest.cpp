@@ -163,6 +163,13 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
   emit(context, "coord.leftover_status", leftover.hash);
   emit(context, "coord.grid_components", regions.hash);
   emit(context, "coord.grid_paths", paths.hash);
+  std::vector<uint32_t> crcs;
+  uint8_t bytes[160];
+  for (size_t i = 0; i < sizeof bytes; ++i) bytes[i] = uint8_t(i * 7 + 3);
+  for (size_t i = 0; i < sizeof bytes; ++i) crcs.push_back(table.frame_crc(bytes + i, sizeof bytes - i));
+  Digest crc;
+  crc.add(crcs);
+  emit(context, "coord.frame_crc", crc.hash);
 }
 
 }  // namespace droveway

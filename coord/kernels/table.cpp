@@ -19,5 +19,6 @@ const droveway::CoordTable coord_table = {
     .grid_components = grid_components,
     .plan_workspace = plan_workspace,
     .grid_paths = grid_paths,
+    .frame_crc = frame_crc,
 };
 }  // namespace DW_ISA

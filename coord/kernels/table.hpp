@@ -85,6 +85,8 @@ struct CoordTable {
   // shortest paths of n agents on a bordered grid, the first `horizon` directions of each (coord/motion_ref.py)
   void (*grid_paths)(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
                      uint8_t* directions, int32_t* length);
+  // CRC-32C (Castagnoli) of a decision frame
+  uint32_t (*frame_crc)(const uint8_t* data, size_t size);
 };
 
 void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context);

@@ -168,7 +168,7 @@ Compress pick(int portable) {
 }
 
 // The last blocks of SHA256(prefix || data) for data of at most 118 bytes; returns how many.
-size_t pad(uint8_t* blocks, uint8_t prefix, const uint8_t* data, size_t size) {
+[[maybe_unused]] size_t pad(uint8_t* blocks, uint8_t prefix, const uint8_t* data, size_t size) {
   const size_t count = size <= 54 ? 1 : 2;
   blocks[0] = prefix;
   memcpy(blocks + 1, data, size);

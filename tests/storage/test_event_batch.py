@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from storage import Event, StorageError, event_batch, event_batch_ref, hashing
+from storage import Event, StorageError, _kernels, event_batch, event_batch_ref, hash_ref, hashing
 from storage.receipt import Receipt
 
 U64 = (1 << 64) - 1
@@ -329,3 +329,60 @@ def test_the_largest_event_is_encoded_and_one_byte_more_is_refused():
     assert ids == [largest.id]
     with pytest.raises(StorageError, match=r"^Event: 16777217 bytes, the limit is 16777216$"):
         event_batch.prepare([Event(producer="p", effect=bytes(room + 1), kind="k", sequence=0, tick=0)])
+
+
+native = pytest.mark.skipif(_kernels.isa() == "ref", reason="DROVEWAY_ISA=ref runs the twins, there is no kernel")
+
+
+@native
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (
+            lambda: _kernels.checked_events(b"x", 0, ["text"], b""),
+            TypeError,
+            "checked_events: every value must be bytes",
+        ),
+        (lambda: _kernels.checked_events(bytes(1025), 0, [], b""), ValueError, "context is longer than a chunk"),
+        (lambda: _kernels.entries(0, [b"a"], []), ValueError, "entries: as many ids as rows are needed"),
+        (lambda: _kernels.advance(0, [], [b"a"], {}), ValueError, "advance: as many ids as events are needed"),
+        (lambda: _kernels.take(iter([b"x"]), 0, 5, 5, 5), TypeError, "take: the iterator must give pairs of bytes"),
+        (
+            lambda: _kernels.take(iter([(b"x", 1)]), 0, 5, 5, 5),
+            TypeError,
+            "take: the iterator must give pairs of bytes",
+        ),
+        (
+            lambda: _kernels.audited(b"x", b"", b"", 0, [], b"", {}),
+            ValueError,
+            "fingerprint: key and sum have 32 bytes",
+        ),
+        (lambda: _kernels.fingerprint_of_ids(bytes(32), iter([1])), TypeError, "fingerprint: expected pairs"),
+        (lambda: _kernels.inclusion_root(1, 1, bytes(32), b""), ValueError, "index must be below size"),
+        (lambda: _kernels.inclusion_root(0, 1, bytes(31), b""), ValueError, "hashes of 32 bytes"),
+        (lambda: _kernels.inclusion_root(0, 1, bytes(32), b"x"), ValueError, "hashes of 32 bytes"),
+        (lambda: _kernels.learn_types(1, 2), TypeError, "learn_types: expected a class"),
+        (lambda: _kernels.learn_types(Event, dict), TypeError, "learn_types: a receipt is a tuple"),
+    ],
+)
+def test_hostile_arguments_are_refused(call, kind, text):
+    with pytest.raises(kind, match=text):
+        call()
+
+
+@native
+def test_cursors_of_another_shape_end_the_batch():
+    events = many(3, producers=1)
+    rows, ids, leaves = event_batch.prepare(events)
+    for cursor in (1, (1,), ("1", b""), (-1, b""), (2**64, b"")):
+        assert _kernels.advance(0, events, ids, {"p0": cursor}) == 0
+        assert event_batch.audited(bytes(32), event_batch.ZERO_SUM, 0, rows, leaves, {"p0": cursor}) is None
+
+
+@native
+@given(st.integers(1, 200), st.integers(0, 199), st.integers(0, 12), st.booleans())
+def test_walking_up_a_proof_equals_the_twin_with_and_without_the_cpu_instructions(size, index, count, portable):
+    index %= size
+    proof = b"".join(bytes((i,)) * 32 for i in range(count))
+    expected = hash_ref.inclusion_root(index, size, b"l" * 32, proof)
+    assert _kernels.inclusion_root(index, size, b"l" * 32, proof, portable) == expected
