@@ -111,7 +111,8 @@ class Catalog:
 
         Raises LockedError where another catalog object has the folder, NotALedgerError where it holds something else,
         IntegrityError for damage without a ledger, RollbackError and ForkError where the catalog was made from more
-        events, or others, than the ledger has; ReadOnlyError, StorageFullError.
+        events, or others, than the ledger has; RetiredError where the payload of an event that is needed was removed;
+        ReadOnlyError, StorageFullError.
         """
         if (ledger is None) != (rebuild is None):
             raise TypeError("Catalog.open: ledger and rebuild go together")

@@ -21,6 +21,7 @@ from storage import (
     LockedError,
     NotALedgerError,
     ReadOnlyError,
+    RetiredError,
     RollbackError,
     StorageFullError,
     catalog,
@@ -442,6 +443,18 @@ Catalog.open(sys.argv[1], Ledger.open(sys.argv[2], mode="r"), entries)
     with Ledger.open(run, mode="r") as ledger, Catalog.open(folder, ledger, by_sequence) as opened:
         assert opened.rebuilt == "it was not closed, or its bytes have changed since"
         assert list(opened.scan()) == expected_of([event for _, event in ledger.scan()])
+
+
+def test_a_ledger_with_retired_events_still_catches_up_but_makes_no_new_catalog(folder, run, fill, make_event):
+    fill(run, 20)
+    with Ledger.open(run, sync="os") as ledger:
+        Catalog.open(folder, ledger, by_sequence).close()
+        ledger.retire([3])
+        ledger.append(make_event(20))
+        with Catalog.open(folder, ledger, by_sequence) as opened:
+            assert (opened.rebuilt, opened.get(b"producer/fleet-1")) == (None, b"20")
+        with pytest.raises(RetiredError):
+            Catalog.open(folder.with_name("new"), ledger, by_sequence)
 
 
 def test_threads_share_a_catalog(folder):
