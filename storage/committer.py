@@ -61,11 +61,12 @@ class Request:
 
 class Committer:
     """The queue of one ledger. `commit` gives each request of a group its receipts or its error; it is never called
-    by two threads at once.
+    by two threads at once.  `afterwards` is called by whoever led, when the next may lead already.
     """
 
-    def __init__(self, commit: Callable[[list[Request]], None]) -> None:
+    def __init__(self, commit: Callable[[list[Request]], None], afterwards: Callable[[], None]) -> None:
         self._commit = commit
+        self._afterwards = afterwards
         self._lock = threading.Lock()
         self._watchers: list[threading.Lock] = []  # of threads that wait for room in the queue, or for the last leader
         self._queue: deque[Request] = deque()
@@ -93,6 +94,7 @@ class Committer:
                 request.wake.acquire()
             if not request.done:
                 self._lead()
+                self._afterwards()
         except BaseException:
             self._give_up(request)
             raise
@@ -263,6 +265,7 @@ class Committer:
             leader = self._leader
             if leader is not None and leader.future is not None:
                 self._lead()
+                self._afterwards()
             elif leader is None and self._closed is not None:
                 break
             else:

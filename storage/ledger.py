@@ -83,7 +83,7 @@ class Ledger:
         self._store = store
         self._opened = opened
         self._writer = writer
-        self._committer = None if writer is None else Committer(writer.commit)
+        self._committer = None if writer is None else Committer(writer.commit, writer.keep_head)
         self._finalizer = weakref.finalize(self, _release, self._committer, store)
         _open_ledgers.add(self)
 

@@ -26,6 +26,8 @@ class LiveStore:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._change = threading.Lock()
+        self._changing = False
+        self._scans_lock = threading.Lock()
         self._scans: weakref.WeakSet[Iterator[tuple[bytes, bytes]]] = weakref.WeakSet()
         self.failure: StorageError | None = None
 
@@ -52,9 +54,14 @@ class LiveStore:
         return self._read(lambda store: store.faults())
 
     def scan(self, family: str, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        found = self._store.scan(family, start, stop)
-        self._scans.add(found)
-        return found
+        while True:
+            with self._scans_lock:
+                if not self._changing:
+                    found = self._store.scan(family, start, stop)
+                    self._scans.add(found)
+                    return found
+            with self._change:
+                pass
 
     def write(self, entries: Sequence[Entry], *, sync: bool) -> None:
         try:
@@ -89,15 +96,23 @@ class LiveStore:
         Raises what opening raised.
         """
         with self._change:
-            self._end_scans()
-            with suppress(StorageError):  # what it could not keep was never confirmed: the next opening finds out
-                self._store.close()
+            with self._scans_lock:
+                self._changing = True  # no scan begins until it is False
             try:
-                self._store = open_again()
-            except BaseException:
-                self._store = open_to_read()
-                raise
-            self.failure = None
+                self._replace(open_again, open_to_read)
+            finally:
+                self._changing = False
+
+    def _replace(self, open_again: Callable[[], Store], open_to_read: Callable[[], Store]) -> None:
+        self._end_scans()
+        with suppress(StorageError):  # what it could not keep was never confirmed: the next opening finds out
+            self._store.close()
+        try:
+            self._store = open_again()
+        except BaseException:
+            self._store = open_to_read()
+            raise
+        self.failure = None
 
     def _end_scans(self) -> None:
         """End the iterators into the engine, which would keep it open."""

@@ -1,9 +1,15 @@
-"""The one place that changes a ledger: group commits, what follows a failed one, and HEAD."""
+"""The one place that changes a ledger: group commits, what follows a failed one, and HEAD.
+
+HEAD takes two syncs of its own, so it is written beside the next commit, of a state that is on the disk by then. Where
+that fails, or the state is not on the disk, it is written before the next commit, which raises what goes wrong: nothing
+that was confirmed is lost by it.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
 
@@ -43,7 +49,11 @@ class Writer:
         self.tree = opened.tree
         self._durable = durable
         self._written_head = opened.head_seen
-        self._commits = 0  # since HEAD was written
+        self._commits = 0
+        self._commits_in_head = 0
+        self._head_due: tuple[Head, int] | None = None  # on the disk, and which commit it was; to be written to HEAD
+        self._head_failed = False
+        self._head_lock = threading.Lock()
         self._unsynced = True  # what is in the store may not be on the disk
         self._cursors: dict[str, Cursor | None] = {}
         self._pending: TreeState | None = None  # handed to the store; it is not known whether it is there
@@ -62,8 +72,11 @@ class Writer:
         with self.lock:
             try:
                 self.recover()
-                self._rewrite_head_when_due()
+                if self._head_is_late():
+                    self.rewrite_head(durable=self._durable)
                 self._commit(requests)
+                if self._commits - self._commits_in_head >= COMMITS_PER_HEAD and not (self._durable and self._unsynced):
+                    self._head_due = self.head, self._commits
             except Exception as error:
                 for request in requests:
                     if not request.done:
@@ -189,21 +202,42 @@ class Writer:
                     return int.from_bytes(key, "big")
         return None if value is None else int.from_bytes(value, "big")
 
-    def _rewrite_head_when_due(self) -> None:
-        """Before a commit, not after it: a failure then loses nothing that was confirmed."""
-        if self._commits >= COMMITS_PER_HEAD:
-            self.rewrite_head(durable=self._durable)
+    def _head_is_late(self) -> bool:
+        """Whether HEAD must be written before the next commit, as it could not be beside one."""
+        commits = self._commits - self._commits_in_head
+        if commits >= 2 * COMMITS_PER_HEAD:
+            return True
+        return commits >= COMMITS_PER_HEAD and (self._head_failed or (self._durable and self._unsynced))
+
+    def keep_head(self) -> None:
+        """Write HEAD if it is due: beside the next commit, so without the `lock`. A failure is left to that commit."""
+        if self._head_due is None or not self._head_lock.acquire(blocking=False):
+            return
+        try:
+            due, self._head_due = self._head_due, None
+            if due is not None and (self._written_head is None or due[0].size > self._written_head.size):
+                self._head_failed = True  # until it is there
+                with suppress(OSError):
+                    self._put_head(*due, durable=self._durable)
+        finally:
+            self._head_lock.release()
 
     def rewrite_head(self, *, durable: bool) -> None:
         """Make HEAD name what there is. Raises StorageFullError, StorageError."""
         if durable:
             self.sync()  # the store first: HEAD names what must be there
         try:
-            head_file.write(self._head_path, self.head, durable=durable)
+            with self._head_lock:
+                self._put_head(self.head, self._commits, durable=durable)
         except OSError as error:
             raise opening.mapped_os_error(error, layout.head_path(self.path)) from error
-        self._written_head = self.head
-        self._commits = 0
+
+    def _put_head(self, head: Head, commits: int, *, durable: bool) -> None:
+        head_file.write(self._head_path, head, durable=durable)
+        self._written_head = head
+        self._commits_in_head = commits
+        self._head_due = None
+        self._head_failed = False
 
     def close(self) -> None:
         """Rewrite HEAD and close the store."""

@@ -18,6 +18,7 @@ from storage import (
     StorageError,
     SyncError,
     committer,
+    head,
     verify_ledger,
 )
 
@@ -229,6 +230,33 @@ def test_an_append_may_skip_the_sync_of_a_durable_ledger(recorded, make_event):
         Ledger.open(ledger.path).append(make_event(2), sync="none")
 
 
+def test_others_commit_while_head_is_written_and_an_older_head_replaces_no_newer_one(run, make_event, monkeypatch):
+    gate, writing, real = threading.Event(), threading.Event(), head.write
+
+    def slow(path, found, *, durable):
+        if threading.current_thread() is writer:
+            writing.set()
+            assert gate.wait(60)
+        real(path, found, durable=durable)
+
+    with Ledger.open(run, sync="os") as ledger:
+        ledger.append_many([make_event(0)])
+        monkeypatch.setattr("storage.head.write", slow)
+        writer = threading.Thread(target=lambda: [ledger.append(make_event(i)) for i in range(1, 64)])
+        writer.start()
+        assert writing.wait(60)
+        receipts = [ledger.append(make_event(i, producer="other")) for i in range(50)]
+        assert receipts[-1].size == 114
+        assert head.read(run / "HEAD").size == 0
+        closing = threading.Thread(target=ledger.close)
+        closing.start()
+        gate.set()
+        writer.join(60)
+        closing.join(60)
+    assert head.read(run / "HEAD").size == 114
+    assert verify_ledger(run).ok
+
+
 @pytest.mark.parametrize("default", ["os", "fsync"])
 def test_a_durable_head_never_names_what_is_not_on_the_disk(run, make_event, monkeypatch, default):
     synced, written, heads = [0], [0], []
@@ -366,7 +394,7 @@ def test_groups_are_bounded(recorded, make_event, monkeypatch):
 def test_after_a_failed_sync_the_ledger_only_reads(recorded, make_event, name):
     ledger, store = recorded()
     ledger.append(make_event(0))
-    head = ledger.head()
+    before_it = ledger.head()
     store.error = SyncError("the disk is gone")
     with pytest.raises(SyncError, match=r"^the disk is gone$"):
         ledger.append(make_event(1))
@@ -379,7 +407,7 @@ def test_after_a_failed_sync_the_ledger_only_reads(recorded, make_event, name):
             f"{ledger.path}: read-only since a sync failed, open the ledger again: the disk is gone"
         )
     assert ledger.mode == "r"
-    assert ledger.head() == head
+    assert ledger.head() == before_it
     assert ledger.at(0) == make_event(0)
     assert (store.writes, store.syncs) == before
     ledger.close()

@@ -232,7 +232,7 @@ def test_head_is_rewritten_every_64_commits_and_at_close(run, make_event):
         for i in range(140):
             ledger.append(make_event(i))
             heads.append(head_file.read(run / "HEAD").size)
-        assert heads == [0] * 64 + [64] * 64 + [128] * 12
+        assert heads == [0] * 63 + [64] * 64 + [128] * 13
     assert head_file.read(run / "HEAD") == ledger_head(run)
 
 

@@ -114,7 +114,7 @@ def test_readers_in_other_threads_do_not_notice_that_the_engine_was_opened_again
 
 def test_a_full_disk_at_the_writing_of_head_refuses_and_passes(run, make_event, monkeypatch):
     with Ledger.open(run, sync="os") as ledger:
-        for i in range(64):
+        for i in range(63):
             ledger.append(make_event(i))
 
         def full(*_, **__):
@@ -122,6 +122,7 @@ def test_a_full_disk_at_the_writing_of_head_refuses_and_passes(run, make_event, 
 
         with monkeypatch.context() as patch:
             patch.setattr("storage.head.write", full)
+            assert ledger.append(make_event(63)).size == 64  # confirmed all the same
             for _ in range(2):
                 with pytest.raises(StorageFullError, match=r"/HEAD: No space left on device$"):
                     ledger.append(make_event(64))
