@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
 
@@ -52,6 +51,7 @@ class Writer:
         self._commits = 0
         self._commits_in_head = 0
         self._head_due: tuple[Head, int] | None = None  # on the disk, and which commit it was; to be written to HEAD
+        self._head_in_hand = False  # somebody is in keep_head
         self._head_failed = False
         self._head_lock = threading.Lock()
         self._unsynced = True  # what is in the store may not be on the disk
@@ -211,16 +211,19 @@ class Writer:
 
     def keep_head(self) -> None:
         """Write HEAD if it is due: beside the next commit, so without the `lock`. A failure is left to that commit."""
-        if self._head_due is None or not self._head_lock.acquire(blocking=False):
+        if self._head_due is None or self._head_in_hand:
             return
         try:
+            self._head_in_hand = True
             due, self._head_due = self._head_due, None
-            if due is not None and (self._written_head is None or due[0].size > self._written_head.size):
-                self._head_failed = True  # until it is there
-                with suppress(OSError):
-                    self._put_head(*due, durable=self._durable)
+            with self._head_lock:
+                if due is not None and (self._written_head is None or due[0].size > self._written_head.size):
+                    try:
+                        self._put_head(*due, durable=self._durable)
+                    except OSError:
+                        self._head_failed = True
         finally:
-            self._head_lock.release()
+            self._head_in_hand = False
 
     def rewrite_head(self, *, durable: bool) -> None:
         """Make HEAD name what there is. Raises StorageFullError, StorageError."""

@@ -38,7 +38,7 @@ class Recorded:
         return getattr(self._store, name)
 
     def write(self, entries, *, sync):
-        assert self.gate.wait(60)
+        assert self.gate.wait(30)
         time.sleep(self.seconds)
         if self.error is not None:
             raise self.error
@@ -236,7 +236,7 @@ def test_others_commit_while_head_is_written_and_an_older_head_replaces_no_newer
     def slow(path, found, *, durable):
         if threading.current_thread() is writer:
             writing.set()
-            assert gate.wait(60)
+            assert gate.wait(30)
         real(path, found, durable=durable)
 
     with Ledger.open(run, sync="os") as ledger:
@@ -244,7 +244,7 @@ def test_others_commit_while_head_is_written_and_an_older_head_replaces_no_newer
         monkeypatch.setattr("storage.head.write", slow)
         writer = threading.Thread(target=lambda: [ledger.append(make_event(i)) for i in range(1, 64)])
         writer.start()
-        assert writing.wait(60)
+        assert writing.wait(30)
         receipts = [ledger.append(make_event(i, producer="other")) for i in range(50)]
         assert receipts[-1].size == 114
         assert head.read(run / "HEAD").size == 0
