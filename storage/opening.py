@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,10 +122,15 @@ def _create(run: Path, expect: Head | None, engine: engines.Engine | None, durab
 
 
 def _remove_unfinished(run: Path, was_there: bool) -> None:
-    """Leave nothing of a ledger whose making failed; one that another process makes, or has made, is not touched."""
+    """Leave nothing of a ledger whose making failed; one that another process makes, or has made, is not touched, nor
+    one whose database could not be closed: it is known as unfinished when it is opened again.
+    """
     from storage.writer_lock import WriterLock
 
     store = layout.store_path(run)
+    rocks = sys.modules.get("storage.rocks")
+    if rocks is not None and rocks.is_unclosed(store):
+        return
     with suppress(OSError, LockedError):
         lock = WriterLock(store)
         try:

@@ -155,6 +155,7 @@ class RocksStore:
             raise mapped(error, path, "open") from error
         try:
             folder = lock.nameable(path)
+            _close_unclosed(folder)
             database, dropped_bytes = _database(
                 path, folder, lambda torn: torn_log.cut(folder, torn), read_only=False, paranoid=True
             )
@@ -281,9 +282,13 @@ class RocksStore:
         refused = self._no_file_can_be_made()
         if refused is not None:
             # Closing and dropping flush. A flush that can't begin a new log crashes the process at the next one.
+            _unclosed.append((os.getpid(), _place(self._folder), self))
             self.abandon()
             raise mapped_os_error(refused, self.path)
         self._closed = True
+        self._close_database()
+
+    def _close_database(self) -> None:
         try:
             for family in self._families.values():
                 family.close()
@@ -301,15 +306,7 @@ class RocksStore:
 
     def _no_file_can_be_made(self) -> OSError | None:
         """Why a writer can make no file in the folder: it is gone, read-only, or the disk has no room for a name."""
-        if self._lock is None:
-            return None
-        probe = self._folder / "close.tmp"
-        try:
-            os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            probe.unlink()
-        except OSError as error:
-            return error
-        return None
+        return None if self._lock is None else _no_file_can_be_made(self._folder)
 
     def _release(self) -> None:
         self._logs.close()
@@ -339,6 +336,50 @@ def _unreadable(error: OSError, path: Path) -> StorageError:
     if error.errno == errno.EIO:
         return IntegrityError(text, file=str(error.filename))
     return StorageError(text)
+
+
+# Databases that could not be closed when they were to be, because no file could be made: process, place of the folder.
+# RocksDB holds their locks in this process: who opens such a folder again closes them first.
+_unclosed: list[tuple[int, tuple[int, int] | None, RocksStore]] = []
+
+
+def _place(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def is_unclosed(folder: Path) -> bool:
+    """Whether this process could not close a database in the folder."""
+    return any(entry[:2] == (os.getpid(), _place(folder)) for entry in _unclosed)
+
+
+def _close_unclosed(folder: Path) -> None:
+    """Close the databases that this process could not close before. Raises StorageError where it still can't."""
+    for entry in [entry for entry in _unclosed if entry[:2] == (os.getpid(), _place(folder))]:
+        refused = _no_file_can_be_made(folder)
+        if refused is not None:
+            raise mapped_os_error(refused, folder)
+        import ctypes
+
+        _unclosed.remove(entry)
+        store = entry[2]
+        for held in (store._database, *store._families.values(), *store._handles.values()):
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(held))  # what `abandon` leaked
+        store._failed = True  # what it wrote is in its log, whatever closing says
+        store._close_database()
+
+
+def _no_file_can_be_made(folder: Path) -> OSError | None:
+    probe = folder / "close.tmp"
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        probe.unlink()
+    except OSError as error:
+        return error
+    return None
 
 
 def _unsynced(error: OSError, path: Path) -> StorageError:
