@@ -1,7 +1,7 @@
 """Fault trials: how many, what they run in, and the report of what was seen.
 
-`pytest tests/storage/faults --faults full -m ''` runs the counts that docs/faults.md reports; `--faults 0.1` a tenth of
-them. `--faults-report FILE` writes, or adds to, a JSON report.
+`pytest tests/storage/faults --faults full -m slow` runs the counts that docs/faults.md reports; `--faults 0.1` a tenth
+of them. `--faults-report FILE` writes a JSON report, or adds to it, so that a part at a time can be run.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def count(request: pytest.FixtureRequest) -> Callable[..., int]:
+def count(request: pytest.FixtureRequest) -> Callable[..., float]:
     """count(full, slow, quick): how many trials now, by --faults, else by whether the test is marked slow."""
 
-    def chosen(full: int, slow: int, quick: int) -> int:
+    def chosen(full: float, slow: float, quick: float) -> float:
         asked = request.config.getoption("--faults", default=None)
         if asked is None:
             return slow if request.node.get_closest_marker("slow") else quick
-        return full if asked == "full" else max(1, round(full * float(asked)))
+        return full if asked == "full" else full * float(asked)
 
     return chosen
 
@@ -92,11 +92,12 @@ def trials(request: pytest.FixtureRequest, place: Path) -> Callable[..., list[di
         )
         assert done.returncode == 0, done.stderr[-4000:]
         outcomes = [json.loads(line) for line in done.stdout.splitlines()]
-        part = request.config.stash[REPORT].setdefault(name, {"trials": 0, "wrong": 0, "outcomes": {}, "seconds": 0})
-        part["trials"] += len(outcomes)
-        part["wrong"] += sum("wrong" in outcome for outcome in outcomes)
-        part["outcomes"] = dict(Counter(part["outcomes"]) + Counter(outcome["outcome"] for outcome in outcomes))
-        part["seconds"] = round(part["seconds"] + time.monotonic() - start, 1)
+        request.config.stash[REPORT].setdefault(name, {})[request.node.name] = {
+            "trials": len(outcomes),
+            "wrong": sum("wrong" in outcome for outcome in outcomes),
+            "outcomes": dict(Counter(outcome["outcome"] for outcome in outcomes)),
+            "seconds": round(time.monotonic() - start, 1),
+        }
         if any("wrong" in outcome for outcome in outcomes):
             _keep(place, os.environ.get("DROVEWAY_FAULTS_KEEP"))
         return outcomes
@@ -141,5 +142,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     file = Path(path)
     report = json.loads(file.read_text()) if file.exists() else {"parts": {}}
     report["versions"] = versions()
-    report["parts"] |= parts
+    for name, part in parts.items():
+        report["parts"].setdefault(name, {}).update(part)
     file.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")

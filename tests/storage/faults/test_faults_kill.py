@@ -9,7 +9,7 @@ ENGINES = ("rocksdb", "lmdb")
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_few_killed_writers_lose_no_confirmed_event(engine, trials, nothing_wrong):
-    outcomes = trials(f"kill -9, {engine}, quick", "kill_trials.py", engine, 25, 77_000_000)
+    outcomes = trials(f"kill -9, {engine}, quick", "kill_trials.py", engine, 16, 77_000_000)
     nothing_wrong(outcomes)
     assert max(outcome["confirmed"] for outcome in outcomes) > 0
 
@@ -18,6 +18,6 @@ def test_a_few_killed_writers_lose_no_confirmed_event(engine, trials, nothing_wr
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("engine", ENGINES)
 def test_killed_writers_lose_no_confirmed_event(engine, part, count, trials, nothing_wrong):
-    share = count(full=5000, slow=200, quick=0) // 4
+    share = round(count(full=5000, slow=120, quick=0) / 4)
     outcomes = trials(f"kill -9, {engine}", "kill_trials.py", engine, max(1, share), 1_000_000 * part)
     nothing_wrong(outcomes)

@@ -32,7 +32,7 @@ def power_cuts(trials):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_few_power_cuts_lose_no_confirmed_event(engine, power_cuts, nothing_wrong):
-    outcomes = power_cuts(f"power cut, {engine}, quick", engine, "fsync", 6, 77_000)
+    outcomes = power_cuts(f"power cut, {engine}, quick", engine, "fsync", 5, 77_000)
     nothing_wrong(outcomes)
     assert outcomes[-1]["confirmed"] > 0
 
@@ -49,7 +49,7 @@ def test_without_fsync_a_power_cut_loses_confirmed_events(engine, power_cuts):
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("engine", ENGINES)
 def test_power_cuts_lose_no_confirmed_event(engine, part, count, power_cuts, nothing_wrong):
-    share = count(full=500, slow=40, quick=0) // 4
+    share = round(count(full=500, slow=24, quick=0) / 4)
     nothing_wrong(power_cuts(f"power cut, {engine}", engine, "fsync", max(1, share), 1000 * part))
 
 

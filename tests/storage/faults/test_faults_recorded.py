@@ -10,7 +10,7 @@ ENGINES = ("rocksdb", "lmdb")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_few_crash_states_lose_no_confirmed_event(engine, trials, io_shim, nothing_wrong):
     outcomes = trials(
-        f"crash states, {engine}, quick", "recorded_trials.py", engine, "fsync", 30, 77_000, preload=io_shim
+        f"crash states, {engine}, quick", "recorded_trials.py", engine, "fsync", 20, 77_000, preload=io_shim
     )
     nothing_wrong(outcomes)
     assert max(outcome["confirmed"] for outcome in outcomes) > 100
@@ -20,16 +20,16 @@ def test_a_few_crash_states_lose_no_confirmed_event(engine, trials, io_shim, not
 def test_without_fsync_the_crash_states_lose_confirmed_events(engine, trials, io_shim):
     """The planted control: the test above would notice a ledger that does not sync."""
     outcomes = trials(
-        f"crash states, {engine}, control without fsync", "recorded_trials.py", engine, "os", 20, 5, preload=io_shim
+        f"crash states, {engine}, control without fsync", "recorded_trials.py", engine, "os", 25, 5, preload=io_shim
     )
-    assert sum("confirmed ranks lost" in outcome.get("wrong", "") for outcome in outcomes) >= 3
+    assert any("confirmed ranks lost" in outcome.get("wrong", "") for outcome in outcomes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("engine", ENGINES)
 def test_crash_states_lose_no_confirmed_event(engine, part, count, trials, io_shim, nothing_wrong):
-    share = count(full=10_000, slow=200, quick=0) // 4
+    share = round(count(full=5000, slow=120, quick=0) / 4)
     outcomes = trials(
         f"crash states, {engine}", "recorded_trials.py", engine, "fsync", max(1, share), 1000 * part, preload=io_shim
     )
