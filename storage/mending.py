@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Protocol
 
 from storage import hashing, layout, state, tree
-from storage.errors import IntegrityError, RetiredError, StorageError
+from storage.errors import IntegrityError, StorageError
 from storage.event import EVENT_BYTES_MAX, Event
-from storage.retire import Retired, is_retired, ranges
+from storage.event_recovery import LENGTHS_AT_A_TIME, Source, fetched, healed, length_of
+from storage.retire import is_retired, ranges
 from storage.state import EMPTY
 from storage.store import Entry, Store
 from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
@@ -23,20 +23,8 @@ from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
 BATCH_BYTES = 1 << 20
 GAP_RANKS_MAX = 1 << 16  # above it a key in the log is a stray, not the end of a ledger
 DISPUTED_MAX = 10  # leaves of a tile, or tiles, of which every combination is tried
-FLIP_BYTES_MAX = 64 << 10  # events up to this size are tried with each of their bits flipped
-LENGTHS_AT_A_TIME = 1 << 16
 SEARCHES_MAX = 16  # through all 16 Mi lengths, seconds each; after them only lengths up to 64 KiB
 OWN_BYTES = "its own bytes, one bit mended"
-
-
-class Source(Protocol):
-    """What another copy of the ledger must offer: part of what every reader does."""
-
-    def at(self, rank: int) -> Event:
-        """The event at a rank."""
-
-    def scan(self, start: int, stop: int | None, *, retired: bool) -> Iterator[tuple[int, Event | Retired]]:
-        """Ranks and events."""
 
 
 @dataclass(slots=True)
@@ -377,7 +365,7 @@ class _Mender:
     def _mend_event(self, rank: int, leaf: bytes, names: list[bytes]) -> None:
         key = layout.log_key(rank)
         value = self.store.get("log", key) or b""
-        own = _healed(value, leaf)
+        own = healed(value, leaf)
         if own is not None:
             self._put("log", key, own)
             self.done.restored.setdefault(OWN_BYTES, []).append(rank)
@@ -390,7 +378,7 @@ class _Mender:
             names = [*names, state.stored_id(value)]
         for event_id in dict.fromkeys(names):
             longest = EVENT_BYTES_MAX if self.searches < SEARCHES_MAX else LENGTHS_AT_A_TIME
-            length = _length_of(event_id, leaf, len(value) - 32, longest)
+            length = length_of(event_id, leaf, len(value) - 32, longest)
             self.searches += length is None or length > LENGTHS_AT_A_TIME
             if length is not None:
                 self._put("log", key, tree.leaf(event_id, length))
@@ -405,7 +393,7 @@ class _Mender:
     def _from_sources(self, rank: int, leaf: bytes | None) -> bytes | None:
         """A value of `log` from the first source whose event has the leaf hash; any event where that isn't known."""
         for name, source in self.sources:
-            value = _fetched(source, rank)
+            value = fetched(source, rank)
             if value is None:
                 continue
             if leaf is None or state.leaf_of(value, hashing.event_id(value[32:])) == leaf:
@@ -571,61 +559,6 @@ def _producer(value: bytes) -> tuple[str, int] | None:
     except StorageError:
         return None
     return event.producer, event.sequence
-
-
-def _healed(value: bytes, leaf: bytes) -> bytes | None:
-    """The value before one bit of it was flipped, or its id was overwritten; None where that is not what happened."""
-    data = value[32:]
-    if not 0 < len(data) <= EVENT_BYTES_MAX:
-        return None
-    hashed = hashing.event_id(data)
-    if tree.leaf_hash(tree.leaf(hashed, len(data))) == leaf:
-        return hashed + data
-    wanted = value[:32]
-    if len(data) > FLIP_BYTES_MAX or tree.leaf_hash(tree.leaf(wanted, len(data))) != leaf:
-        return None
-    changed = bytearray(data)
-    for at in range(len(data)):
-        tried = []
-        for bit in range(8):
-            changed[at] ^= 1 << bit
-            tried.append(bytes(changed))
-            changed[at] ^= 1 << bit
-        for candidate, event_id in zip(tried, hashing.event_ids(tried), strict=True):
-            if event_id == wanted:
-                return wanted + candidate
-    return None
-
-
-def _length_of(event_id: bytes, leaf: bytes, likely: int, longest: int) -> int | None:
-    """The length of an event of which only id and leaf hash are known, or None where the id is another's."""
-    if 0 <= likely <= EVENT_BYTES_MAX and tree.leaf_hash(tree.leaf(event_id, likely)) == leaf:
-        return likely
-    start = 0
-    while start <= longest:  # short ones first: most events are
-        lengths = range(start, min(2 * start or 512, start + LENGTHS_AT_A_TIME, longest + 1))
-        hashes = state.leaf_hashes([event_id] * len(lengths), lengths)
-        at = hashes.find(leaf)
-        while at >= 0 and at % HASH_BYTES:
-            at = hashes.find(leaf, at + 1)
-        if at >= 0:
-            return start + at // HASH_BYTES
-        start = lengths.stop
-    return None
-
-
-def _fetched(source: Source, rank: int) -> bytes | None:
-    try:
-        event = source.at(rank)
-        return event.id + event.encode()
-    except RetiredError:
-        try:
-            found = [entry for _, entry in source.scan(rank, rank + 1, retired=True)]
-        except (StorageError, LookupError, ValueError):
-            return None
-        return tree.leaf(found[0].id, found[0].length) if found and isinstance(found[0], Retired) else None
-    except (StorageError, LookupError, ValueError):
-        return None
 
 
 def _shown(numbers: Sequence[int]) -> str:

@@ -7,8 +7,6 @@ as `RUN.damaged-N`. Killed at any point, RUN holds the old store or the new one,
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -19,10 +17,12 @@ from pathlib import Path
 from storage import engines, layout, opening
 from storage import head as head_file
 from storage.errors import IntegrityError, StorageError
+from storage.event_recovery import Source
 from storage.ledger_check import LedgerReport, verify_ledger
-from storage.mending import GAP_RANKS_MAX, Mended, Source, mend
+from storage.mending import GAP_RANKS_MAX, Mended, mend
 from storage.patched_store import PatchedStore
 from storage.retire import ranges
+from storage.run_folders import copy, swap, sync, sync_tree
 from storage.store import Store
 from storage.tree import EMPTY_ROOT, Head
 from storage.writer_lock import WriterLock
@@ -30,7 +30,6 @@ from storage.writer_lock import WriterLock
 UNFINISHED = "UNFINISHED"
 FOLDERS_MAX = 10_000
 FROM_FILES = "older entries in the files of the database"
-NOT_COPIED = frozenset(("LOCK", "LOG", "lock.mdb"))
 
 Range = tuple[int, int]
 
@@ -222,7 +221,7 @@ def _repair(
     beside = _new_folder(run, "repair")
     try:
         (beside / UNFINISHED).touch()
-        _sync(beside)
+        sync(beside)
         step("copy")
         noted = _checkpoint_head(run)
         seen = max((found.head_seen, noted), key=lambda head: -1 if head is None else head.size)
@@ -291,7 +290,7 @@ def _new_store(
     try:
         if not old.is_dir() or (engines.engine_of(old) != "lmdb" and not (old / "CURRENT").exists()):
             raise IntegrityError(f"{old}: CURRENT is missing", file="CURRENT")
-        _copy(old, new)
+        copy(old, new)
         with _opened_store(new) as store:
             step("mend")
             done = mend(store, str(run), seen=seen, sources=sources, accept_loss=accept_loss)
@@ -413,7 +412,7 @@ def _exchange(
     new, old = layout.store_path(beside), layout.store_path(run)
     lock = WriterLock(new)
     try:
-        _sync_tree(new)
+        sync_tree(new)
         if layout.head_path(run).exists():  # kept with the store that it belonged to
             with suppress(FileNotFoundError):
                 layout.head_path(beside).unlink()
@@ -421,13 +420,13 @@ def _exchange(
         if (run / "checkpoint").exists():
             shutil.copy2(run / "checkpoint", beside / "checkpoint")
         (beside / UNFINISHED).unlink()
-        _sync(beside)
+        sync(beside)
         step("rename")
         if old.exists():
-            _swap(new, old)
+            swap(new, old)
         else:
             new.rename(old)
-        _sync(run)
+        sync(run)
         step("head")
         if head is not None and head != report.head_seen:
             head_file.write(layout.head_path(run), head)
@@ -471,54 +470,5 @@ def _new_folder(run: Path, kind: str) -> Path:
 def _to_evidence(run: Path, beside: Path) -> Path:
     folder = _new_folder(run, "damaged")
     beside.rename(folder)  # onto an empty folder: taken by nobody else in between
-    _sync(folder.parent)
+    sync(folder.parent)
     return folder
-
-
-def _copy(old: Path, new: Path) -> None:
-    """A copy of a database; tables are linked where the file system can, as the engine never changes one."""
-    new.mkdir()
-    for file in sorted(old.iterdir()):
-        if file.name in NOT_COPIED or not file.is_file():
-            continue
-        try:
-            if file.suffix == ".sst":
-                try:
-                    os.link(file, new / file.name)
-                    continue
-                except OSError:
-                    pass
-            shutil.copyfile(file, new / file.name)
-        except OSError as error:
-            raise opening.mapped_os_error(error, new / file.name) from error
-
-
-def _swap(a: Path, b: Path) -> None:
-    """Let two folders change names in one step; where the file system can't, in two, which `_end_interrupted` ends."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    rename = getattr(libc, "renameat2", None)
-    at_cwd, exchange = -100, 2
-    if rename is not None and rename(at_cwd, os.fsencode(a), at_cwd, os.fsencode(b), exchange) == 0:
-        return
-    code = ctypes.get_errno()
-    if rename is not None and code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-        raise opening.mapped_os_error(OSError(code, os.strerror(code)), b)
-    aside = a.with_name("ledger.old")
-    b.rename(aside)
-    a.rename(b)
-    aside.rename(a)
-
-
-def _sync_tree(folder: Path) -> None:
-    for file in folder.iterdir():
-        _sync(file)
-    _sync(folder)
-    _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
