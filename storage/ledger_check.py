@@ -48,7 +48,7 @@ class LedgerReport:
     size: events that the stored head names.  root: the root recomputed from the stored events, 32 bytes.
     head_seen: what the HEAD file names.  problems: the first 10,000; problem_count: all of them.  retired: ranges of
     ranks whose payload was removed by `retire`, which is no problem; retired_count: all of those ranks.  dropped_bytes:
-    of the write-ahead log's end, torn by a crash, which hold no event.  warnings: the first 100 odd wall times, which
+    of the write-ahead log's end, torn by a crash, which hold no event.  warnings: dropped bytes, and the first 100 odd wall times, which
     are no problem either; warning_count: all of them.
     """
 
@@ -136,6 +136,9 @@ def verify_ledger(
     if store is not None:
         try:
             _Verifier(run, store, report, progress, WallClock(now_ns)).run()
+            if report.dropped_bytes:
+                report.warnings.insert(0, _told(report))
+                report.warning_count += 1
             _check_checkpoints(run, store, report, in_file, tuple(keys))
         finally:
             store.close()
@@ -200,6 +203,14 @@ def _check_checkpoints(
             report.add(None, found.where, found.expected, found.got, found.text)
         elif keys:
             report.signed_size = max(found, report.signed_size or 0)
+
+
+def _told(report: LedgerReport) -> str:
+    named = 0 if report.head_seen is None else report.head_seen.size
+    return (
+        f"the last {report.dropped_bytes} bytes of the write-ahead log are no commit: torn by a crash, or a last "
+        f"commit damaged since; {report.size} events are there, HEAD names {named}"
+    )
 
 
 class _Verifier:

@@ -70,6 +70,10 @@ def test_a_hole_in_the_last_commit_is_dropped_and_told(crashed, hole, directory_
     digest = directory_digest(crashed)
     report = verify_ledger(crashed)
     assert (report.ok, report.size, report.dropped_bytes) == (True, before - 4, torn.dropped_bytes)
+    assert report.warnings == [
+        f"the last {torn.dropped_bytes} bytes of the write-ahead log are no commit: torn by a crash, or a last commit "
+        f"damaged since; {before - 4} events are there, HEAD names 0"
+    ]
     with Ledger.open(crashed, "r") as ledger:
         assert (ledger.head().size, ledger.dropped_bytes) == (before - 4, torn.dropped_bytes)
         assert ledger.recovered == before - 4

@@ -25,3 +25,9 @@ def test_a_few_damaged_files_are_found_or_change_nothing_that_is_read(engine, tr
 def test_damaged_files_are_found_or_change_nothing_that_is_read(engine, kind, part, count, trials, nothing_wrong):
     share = round(count(full=FULL[kind], slow=SLOW[kind], quick=0) / 4)
     nothing_wrong(trials(f"{kind}, {engine}", "damage_trials.py", engine, kind, max(1, share), 100_000 * part))
+
+
+@pytest.mark.parametrize("kind", FULL)
+def test_a_damaged_catalog_gives_out_what_its_ledger_says(kind, count, trials, nothing_wrong):
+    share = round(count(full=FULL[kind] / 10, slow=10, quick=10))
+    nothing_wrong(trials(f"{kind}, catalog", "catalog_trials.py", kind, max(1, share), 77_000))
