@@ -48,8 +48,8 @@ class LedgerReport:
     size: events that the stored head names.  root: the root recomputed from the stored events, 32 bytes.
     head_seen: what the HEAD file names.  problems: the first 10,000; problem_count: all of them.  retired: ranges of
     ranks whose payload was removed by `retire`, which is no problem; retired_count: all of those ranks.  dropped_bytes:
-    of the write-ahead log's end, torn by a crash, which hold no event.  warnings: dropped bytes, and the first 100 odd wall times, which
-    are no problem either; warning_count: all of them.
+    of the write-ahead log's end, torn by a crash, which hold no event.  warnings: dropped bytes, and the first 100 odd
+    wall times, which are no problem either; warning_count: all of them.
     """
 
     path: str
