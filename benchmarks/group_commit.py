@@ -26,7 +26,7 @@ prepare()
 from rocksdict import WriteBatch, WriteOptions  # noqa: E402
 
 from storage import Event, Ledger  # noqa: E402
-from storage.store import Entry, Store  # noqa: E402
+from storage.engine.store import Entry, Store  # noqa: E402
 
 ROUNDS = 5
 PRODUCERS = 64

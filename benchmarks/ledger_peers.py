@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from rocksdict import WriteBatch, WriteOptions
 
 from storage import Event, Ledger, event_batch
-from storage.rocks import RocksStore
+from storage.engine.rocks import RocksStore
 
 
 def mix(n: int, start: int = 0) -> list[Event]:

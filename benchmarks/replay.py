@@ -17,7 +17,7 @@ from harness import Report, alternate, prepare
 prepare()
 
 from storage import Catalog, Event, Ledger, merge  # noqa: E402
-from storage.log_tail import LogTail  # noqa: E402
+from storage.replay.log_tail import LogTail  # noqa: E402
 
 EVENTS = 20_000
 ROUNDS = 41

@@ -148,7 +148,7 @@ def remove_run(path: Path, was_there: bool) -> None:
 
 def is_published(place: str | Path) -> bool:
     """Whether a place is where a ledger is published (a URL, or a folder with a checkpoint), and no RUN."""
-    from storage.published import is_published
+    from storage.publication.published import is_published
 
     return is_published(str(place))
 

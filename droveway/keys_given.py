@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def verifier_key(option: str, text: str, *, witness: bool = False) -> "VerifierKey":
     """The verifier key given with an option. UsageProblem where it is none, or one of the other kind."""
     from storage import NoteError, VerifierKey
-    from storage.keys import COSIGNATURE, ED25519
+    from storage.notes.keys import COSIGNATURE, ED25519
 
     try:
         key = VerifierKey.parse(text.strip())
@@ -27,7 +27,7 @@ def verifier_key(option: str, text: str, *, witness: bool = False) -> "VerifierK
 def log_signer(path: Path) -> "Signer":
     """The log's private key in a file."""
     from storage import read_key
-    from storage.keys import ED25519
+    from storage.notes.keys import ED25519
 
     with reading(path):
         signer = read_key(path)

@@ -13,8 +13,6 @@ from storage._source_folder import load_kernels
 if TYPE_CHECKING:
     from storage.append_store import AppendStore, make_store_recovered, rebuild_rank_sidecar
     from storage.catalog import Catalog
-    from storage.checkpoint import Checkpoint
-    from storage.cursor import ConsumerCursor, Cursor, common_prefix
     from storage.errors import (
         CanonicalError,
         ClosedError,
@@ -41,21 +39,23 @@ if TYPE_CHECKING:
         WitnessError,
     )
     from storage.event import Event
-    from storage.export_jsonl import read_jsonl
-    from storage.exporting import ExportReport
-    from storage.following import follow
-    from storage.keys import Signer, VerifierKey, read_key, write_key
     from storage.ledger import Ledger
     from storage.ledger_check import LedgerReport, Problem, verify_ledger
-    from storage.merging import MergedEvent, merge
-    from storage.publish import PublishReport
-    from storage.published import PublishedLedger, open_published
-    from storage.published_check import verify_published
+    from storage.mending.repair import RepairReport, repair_ledger, salvage_ledger
+    from storage.mending.retire import Retired
+    from storage.notes.checkpoint import Checkpoint
+    from storage.notes.keys import Signer, VerifierKey, read_key, write_key
+    from storage.notes.tlog_proof import TlogProof
+    from storage.publication.publish import PublishReport
+    from storage.publication.published import PublishedLedger, open_published
+    from storage.publication.published_check import verify_published
     from storage.reader import Reader
     from storage.receipt import Receipt
-    from storage.repair import RepairReport, repair_ledger, salvage_ledger
-    from storage.retire import Retired
-    from storage.tlog_proof import TlogProof
+    from storage.replay.cursor import ConsumerCursor, Cursor, common_prefix
+    from storage.replay.export_jsonl import read_jsonl
+    from storage.replay.exporting import ExportReport
+    from storage.replay.following import follow
+    from storage.replay.merging import MergedEvent, merge
     from storage.tree import Head
     from storage.witness import Witness
     from storage.witnessing import cosign
@@ -66,15 +66,15 @@ _HOMES = {
     "AppendStore": "append_store",
     "CanonicalError": "errors",
     "Catalog": "catalog",
-    "Checkpoint": "checkpoint",
+    "Checkpoint": "notes.checkpoint",
     "ClosedError": "errors",
-    "ConsumerCursor": "cursor",
-    "Cursor": "cursor",
+    "ConsumerCursor": "replay.cursor",
+    "Cursor": "replay.cursor",
     "EquivocationError": "errors",
     "Event": "event",
     "EventError": "errors",
     "EventTooLargeError": "errors",
-    "ExportReport": "exporting",
+    "ExportReport": "replay.exporting",
     "ForkError": "errors",
     "Head": "tree",
     "IntegrityError": "errors",
@@ -83,45 +83,45 @@ _HOMES = {
     "LedgerReport": "ledger_check",
     "LimitError": "errors",
     "LockedError": "errors",
-    "MergedEvent": "merging",
+    "MergedEvent": "replay.merging",
     "MissingExtraError": "errors",
     "NotALedgerError": "errors",
     "NoteError": "errors",
     "ObjectStoreError": "errors",
     "Problem": "ledger_check",
     "PublishConflict": "errors",
-    "PublishReport": "publish",
-    "PublishedLedger": "published",
+    "PublishReport": "publication.publish",
+    "PublishedLedger": "publication.published",
     "ReadOnlyError": "errors",
     "Reader": "reader",
     "Receipt": "receipt",
-    "RepairReport": "repair",
-    "Retired": "retire",
+    "RepairReport": "mending.repair",
+    "Retired": "mending.retire",
     "RetiredError": "errors",
     "RollbackError": "errors",
     "SignatureError": "errors",
-    "Signer": "keys",
+    "Signer": "notes.keys",
     "StorageError": "errors",
     "StorageFullError": "errors",
     "SyncError": "errors",
-    "TlogProof": "tlog_proof",
-    "VerifierKey": "keys",
+    "TlogProof": "notes.tlog_proof",
+    "VerifierKey": "notes.keys",
     "Witness": "witness",
     "WitnessError": "errors",
-    "common_prefix": "cursor",
+    "common_prefix": "replay.cursor",
     "cosign": "witnessing",
-    "follow": "following",
+    "follow": "replay.following",
     "make_store_recovered": "append_store",
-    "merge": "merging",
-    "open_published": "published",
-    "read_jsonl": "export_jsonl",
-    "read_key": "keys",
+    "merge": "replay.merging",
+    "open_published": "publication.published",
+    "read_jsonl": "replay.export_jsonl",
+    "read_key": "notes.keys",
     "rebuild_rank_sidecar": "append_store",
-    "repair_ledger": "repair",
-    "salvage_ledger": "repair",
+    "repair_ledger": "mending.repair",
+    "salvage_ledger": "mending.repair",
     "verify_ledger": "ledger_check",
-    "verify_published": "published_check",
-    "write_key": "keys",
+    "verify_published": "publication.published_check",
+    "write_key": "notes.keys",
 }
 
 __all__ = [

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from storage import event_batch, layout
+from storage.engine.store import Entry
 from storage.errors import EquivocationError
 from storage.event import Event
 from storage.event_batch import Prepared
-from storage.store import Entry
 from storage.tree import HASH_BYTES
 
 Cursor = tuple[int, bytes]  # last sequence number, last id

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from storage import _kernels, catalog_state
 from storage.catalog_state import CHECKSUM_BYTES, DATA_FILE, NAME_BYTES_MAX, STATE_KEY, CatalogState
-from storage.cursor import Cursor, require_before
+from storage.engine.writer_lock import WriterLock
 from storage.errors import (
     ClosedError,
     IntegrityError,
@@ -28,10 +28,10 @@ from storage.errors import (
     StorageFullError,
 )
 from storage.event import Event
-from storage.opening import mapped_os_error
 from storage.reader import Reader
+from storage.replay.cursor import Cursor, require_before
+from storage.system_errors import mapped_os_error
 from storage.tree import Head
-from storage.writer_lock import WriterLock
 
 if TYPE_CHECKING:
     import lmdb
@@ -494,8 +494,8 @@ class Catalog:
 
 def _check_pages(data: Path) -> None:
     """Raises IntegrityError unless LMDB can map the file."""
-    from storage.lmdb_check import check_pages
-    from storage.lmdb_pages import PageFile, View, read_meta
+    from storage.engine.lmdb_check import check_pages
+    from storage.engine.lmdb_pages import PageFile, View, read_meta
 
     file = PageFile(data)
     try:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from storage import event_batch, layout, opening, state
 from storage.committer import Committer, Request
-from storage.engines import ENGINES, Engine
+from storage.engine.files import ENGINES, Engine
+from storage.engine.store import Store
 from storage.errors import (
     ClosedError,
     EventTooLargeError,
@@ -24,24 +25,23 @@ from storage.errors import (
     StorageFullError,
 )
 from storage.event import EVENT_BYTES_MAX, Event
+from storage.mending.retire import Retired, is_retired, retire_events
 from storage.receipt import Receipt
-from storage.retire import Retired, is_retired, retire_events
 from storage.state import TreeState
-from storage.store import Store
 from storage.tree import HASH_BYTES, Head
 from storage.writer import Writer
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from storage.cursor import Cursor
-    from storage.exporting import ExportReport
-    from storage.keys import Signer
-    from storage.merging import MergedEvent
-    from storage.note import Signature
-    from storage.publish import PublishReport
+    from storage.mending.repair import RepairReport
+    from storage.notes.keys import Signer
+    from storage.notes.note import Signature
+    from storage.publication.publish import PublishReport
     from storage.reader import Reader
-    from storage.repair import RepairReport
+    from storage.replay.cursor import Cursor
+    from storage.replay.exporting import ExportReport
+    from storage.replay.merging import MergedEvent
 
 Mode = Literal["rw", "r"]
 Sync = Literal["fsync", "os"]
@@ -360,7 +360,7 @@ class Ledger:
 
     def salvage(self, into: str | os.PathLike[str]) -> RepairReport:
         """Write what can be read of a ledger opened with mode "r" into a new RUN directory; see `salvage_ledger`."""
-        from storage import repair
+        from storage.mending import repair
 
         self._check_open()
         if self._writer is not None:
@@ -373,7 +373,7 @@ class Ledger:
         For a ledger that was opened to write and is DEGRADED. Damaged or missing events need `repair_ledger`, which
         works on a closed ledger: IntegrityError says so and nothing is changed. Raises ReadOnlyError, ClosedError.
         """
-        from storage import repair
+        from storage.mending import repair
 
         with self._alone("repair") as writer:
             report = repair.repair_open(self._store, str(self.path), writer.head, writer.patched)
@@ -417,7 +417,7 @@ class Ledger:
         a checkpoint of this origin that is kept here is not one of this tree; IntegrityError where one can't be read;
         ReadOnlyError, StorageFullError, ClosedError as `append`.
         """
-        from storage import checkpoint_store
+        from storage.notes import checkpoint_store
 
         with self._alone("a checkpoint") as writer:
             writer.sync()
@@ -430,14 +430,14 @@ class Ledger:
 
     def checkpoints(self) -> list[bytes]:
         """The notes of all checkpoints that are kept, by size. Their signatures are not verified here."""
-        from storage import checkpoint_store
+        from storage.notes import checkpoint_store
 
         self._check_open()
         return [note for _, note in checkpoint_store.stored(self._store)]
 
     def add_signatures(self, size: int, signatures: Sequence[Signature]) -> bytes:
         """Add cosignatures to the kept checkpoint of a size; the note. Raises KeyError where none is kept."""
-        from storage import checkpoint_store
+        from storage.notes import checkpoint_store
 
         with self._alone("a checkpoint"):
             return checkpoint_store.add_signatures(self._store, size, tuple(signatures), self._head_path.parent)
@@ -461,7 +461,7 @@ class Ledger:
         publication came first, RollbackError and ForkError where more or other events of this log are; ObjectStoreError
         where the place can't be reached, MissingExtraError without obstore; IntegrityError for damaged events.
         """
-        from storage import publish
+        from storage.publication import publish
 
         self._check_open()
         return publish.publish(self, url, signer, every=every, progress=progress)
@@ -482,7 +482,7 @@ class Ledger:
         Raises IntegrityError for a damaged event, ReadOnlyError and StorageFullError where the file can't be written,
         MissingExtraError without the package mcap.
         """
-        from storage import exporting
+        from storage.replay import exporting
 
         self._check_open()
         return exporting.export(self, jsonl=jsonl, mcap=mcap, tick_ns=tick_ns, progress=progress)
@@ -516,8 +516,8 @@ class Ledger:
         return self._tree.frontier
 
     def cursor_at(self, rank: int) -> Cursor:
-        """The cursor before the event at a rank; see `storage.cursor`. Raises IndexError, IntegrityError."""
-        from storage.cursor import cursor_at
+        """The cursor before the event at a rank; see `storage.replay.cursor`. Raises IndexError, IntegrityError."""
+        from storage.replay.cursor import cursor_at
 
         return cursor_at(self, rank)
 
@@ -526,14 +526,14 @@ class Ledger:
 
         Raises RollbackError for a ledger shorter than the cursor, ForkError for another history; else as `scan`.
         """
-        from storage.cursor import require_before
+        from storage.replay.cursor import require_before
 
         require_before(self, cursor)
         return self.scan(cursor.rank, stop)
 
     def merge(self, others: Iterable[Reader]) -> Iterator[MergedEvent]:
         """This ledger and others as one sequence, whatever their order: see `storage.merge`."""
-        from storage.merging import merge
+        from storage.replay.merging import merge
 
         return merge((self, *others))
 

@@ -8,19 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from storage import engines, event_batch, hashing, layout, opening, state
+from storage import event_batch, hashing, layout, opening, state
 from storage import head as head_file
+from storage.engine import engines
+from storage.engine.store import Store
 from storage.errors import ForkError, IntegrityError, NotALedgerError, RollbackError, StorageError
 from storage.event import Event
-from storage.retire import Retired, is_retired
+from storage.mending.retire import Retired, is_retired
 from storage.state import EMPTY
-from storage.store import Store
 from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
 from storage.wall_clock import WallClock
 
 if TYPE_CHECKING:
-    from storage import checkpoint_check
-    from storage.keys import VerifierKey
+    from storage.notes import checkpoint_check
+    from storage.notes.keys import VerifierKey
 
 BATCH_BYTES = 1 << 20
 PROBLEMS_MAX = 10_000
@@ -163,7 +164,7 @@ def _open(run: Path, report: LedgerReport) -> Store | None:
 def _checkpoint_in_file(run: Path) -> checkpoint_check.Kept | checkpoint_check.Fault | None:
     if not (run / "checkpoint").exists():
         return None
-    from storage import checkpoint_check
+    from storage.notes import checkpoint_check
 
     return checkpoint_check.read_file(run)
 
@@ -185,7 +186,7 @@ def _check_checkpoints(
     except IntegrityError as error:
         report.add(None, error.file or "meta", "bytes that can be read", "damage", str(error))
         return
-    from storage import checkpoint_check
+    from storage.notes import checkpoint_check
 
     kept: list[checkpoint_check.Kept | checkpoint_check.Fault] = []
     try:

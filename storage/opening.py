@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shlex
 import sys
@@ -10,21 +9,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storage import engines, layout, state
 from storage import head as head_file
+from storage import layout, state
+from storage.engine import engines
+from storage.engine.files import Engine, engine_of
+from storage.engine.patched_store import PatchedStore, tiles_from_log
+from storage.engine.store import Store
 from storage.errors import (
     ForkError,
     IntegrityError,
     LockedError,
     NotALedgerError,
-    ReadOnlyError,
     RollbackError,
     StorageError,
-    StorageFullError,
 )
-from storage.patched_store import PatchedStore, tiles_from_log
 from storage.state import EMPTY, TreeState
-from storage.store import Store
+from storage.system_errors import mapped_os_error
 from storage.tree import EMPTY_ROOT, Head
 
 HEALTHY = "HEALTHY"
@@ -55,7 +55,7 @@ class Opened:
 
 def has_store(run: Path) -> bool:
     """Whether a RUN directory holds a store, whole or damaged, and not one whose making was interrupted."""
-    return engines.engine_of(layout.store_path(run)) is not None
+    return engine_of(layout.store_path(run)) is not None
 
 
 def require_run(run: Path) -> None:
@@ -76,7 +76,7 @@ def open_run(
     *,
     writable: bool,
     expect: Head | None,
-    engine: engines.Engine | None = None,
+    engine: Engine | None = None,
     durable: bool = True,
 ) -> tuple[Store, Opened]:
     """Open the store of a RUN directory; see `Ledger.open` for what is raised."""
@@ -87,7 +87,7 @@ def open_run(
         seen = head_file.read(layout.head_path(run))
         size = 0 if seen is None else seen.size
         raise RollbackError(f"{run}: HEAD names {size} events, the store is gone", size, 0)
-    if engine is not None and (found := engines.engine_of(layout.store_path(run))) != engine:
+    if engine is not None and (found := engine_of(layout.store_path(run))) != engine:
         raise StorageError(f"{run}: the engine of this ledger is {found}, asked for was {engine}")
     if not writable:
         return _open_to_read(run, expect)
@@ -107,7 +107,7 @@ def _is_new(run: Path) -> bool:
     return {entry.name for entry in run.iterdir()} <= {"ledger", "HEAD.tmp"}
 
 
-def _create(run: Path, expect: Head | None, engine: engines.Engine | None, durable: bool) -> tuple[Store, Opened]:
+def _create(run: Path, expect: Head | None, engine: Engine | None, durable: bool) -> tuple[Store, Opened]:
     _refuse_other_than(expect, None, Head(0, EMPTY_ROOT), run)
     was_there = run.exists()
     try:
@@ -125,10 +125,10 @@ def _remove_unfinished(run: Path, was_there: bool) -> None:
     """Leave nothing of a ledger whose making failed; one that another process makes, or has made, is not touched, nor
     one whose database could not be closed: it is known as unfinished when it is opened again.
     """
-    from storage.writer_lock import WriterLock
+    from storage.engine.writer_lock import WriterLock
 
     store = layout.store_path(run)
-    rocks = sys.modules.get("storage.rocks")
+    rocks = sys.modules.get("storage.engine.rocks")
     if rocks is not None and rocks.is_unclosed(store):
         return
     with suppress(OSError, LockedError):
@@ -144,9 +144,7 @@ def _remove_unfinished(run: Path, was_there: bool) -> None:
             run.rmdir()
 
 
-def _open_to_write(
-    run: Path, expect: Head | None, engine: engines.Engine | None, durable: bool
-) -> tuple[Store, Opened]:
+def _open_to_write(run: Path, expect: Head | None, engine: Engine | None, durable: bool) -> tuple[Store, Opened]:
     seen, signed = _head_seen(run), _checkpoint_in_file(run)
     store = engines.open_store(layout.store_path(run), read_only=False, engine=engine, durable=durable)
     try:
@@ -202,7 +200,7 @@ def _checkpoint_in_file(run: Path) -> Head | None:
     """What the checkpoint file names; read, as HEAD is, before the store is opened."""
     if not (run / "checkpoint").exists():
         return None
-    from storage import checkpoint_store
+    from storage.notes import checkpoint_store
 
     return checkpoint_store.file_head(run)
 
@@ -211,7 +209,7 @@ def _checkpoint_seen(store: Store, in_file: Head | None) -> Head | None:
     """The largest head that a kept checkpoint names."""
     if next(store.scan("meta", b"checkpoint/", b"checkpoint0"), None) is None:
         return in_file
-    from storage import checkpoint_store
+    from storage.notes import checkpoint_store
 
     return checkpoint_store.newest(store, in_file)
 
@@ -320,13 +318,3 @@ def _sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def mapped_os_error(error: OSError, path: Path) -> StorageError:
-    """An operating system's refusal as ours."""
-    text = f"{path}: {error.strerror}"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StorageFullError(text)
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return ReadOnlyError(text)
-    return StorageError(text)

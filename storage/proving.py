@@ -6,9 +6,9 @@ from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from storage import hashing, layout, tree
+from storage.engine.store import Store
 from storage.errors import IntegrityError
 from storage.state import TreeState
-from storage.store import Store
 from storage.tree import HASH_BYTES, Head
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, overload
 
 if TYPE_CHECKING:
     from storage.event import Event
-    from storage.retire import Retired
+    from storage.mending.retire import Retired
     from storage.tree import Head
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from storage import hashing, layout, tree
+from storage.engine.store import Entry, Store
 from storage.errors import IntegrityError, NotALedgerError
 from storage.event import EVENT_BYTES_MAX
-from storage.store import Entry, Store
 from storage.tree import HASH_BYTES, Head
 
 

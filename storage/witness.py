@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from storage import regular_file, tree
-from storage.checkpoint import Checkpoint
-from storage.checkpoint_store import write_file
 from storage.errors import IntegrityError, NoteError, SignatureError
-from storage.keys import COSIGNATURE, ED25519, Signer, VerifierKey, verified
-from storage.note import NOTE_BYTES_MAX, Note, canonical_base64, decimal, plain_text, shown
+from storage.notes.checkpoint import Checkpoint
+from storage.notes.checkpoint_store import write_file
+from storage.notes.keys import COSIGNATURE, ED25519, Signer, VerifierKey, verified
+from storage.notes.note import NOTE_BYTES_MAX, Note, canonical_base64, decimal, plain_text, shown
 from storage.tree import EMPTY_ROOT, HASH_BYTES, PROOF_HASHES_MAX, Head
 
 BODY_BYTES_MAX = NOTE_BYTES_MAX + 4096  # a note, 63 lines of proof, the size
@@ -69,7 +69,7 @@ class Witness:
     """A witness over a folder of its own, for the logs whose keys it is given.
 
     >>> import tempfile
-    >>> from storage.checkpoint import signed
+    >>> from storage.notes.checkpoint import signed
     >>> log, key = Signer("a.example", bytes(32)), Signer("w.example", bytes(32), COSIGNATURE)
     >>> note = signed(Checkpoint("a.example", 0, EMPTY_ROOT), log)
     >>> with tempfile.TemporaryDirectory() as folder:

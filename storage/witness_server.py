@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
 
 from storage.errors import KeyFileError, NoteError, StorageError
-from storage.keys import VerifierKey, read_key
+from storage.notes.keys import VerifierKey, read_key
 from storage.witness import BODY_BYTES_MAX, Answer, Witness
 
 REQUEST_SECONDS_MAX = 10.0

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPMessage
 from typing import IO, TYPE_CHECKING, NoReturn
 
-from storage.checkpoint import decode
 from storage.errors import NoteError, SignatureError, StorageError, WitnessError
-from storage.keys import Signer, VerifierKey, verified
-from storage.note import NOTE_BYTES_MAX, Note, Signature, decimal, plain_text, shown
+from storage.notes.checkpoint import decode
+from storage.notes.keys import Signer, VerifierKey, verified
+from storage.notes.note import NOTE_BYTES_MAX, Note, Signature, decimal, plain_text, shown
 from storage.witness import Request
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from storage import event_batch, layout, opening, state
 from storage import head as head_file
 from storage.batch import Batch, Cursor
 from storage.committer import Request
+from storage.engine.live_store import LiveStore
+from storage.engine.store import Store
 from storage.errors import IntegrityError, LimitError, ReadOnlyError, StorageError, StorageFullError, SyncError
-from storage.live_store import LiveStore
 from storage.receipt import Receipt
 from storage.state import TreeState
-from storage.store import Store
+from storage.system_errors import mapped_os_error
 from storage.tree import Head
 
 COMMITS_PER_HEAD = 64
@@ -233,7 +234,7 @@ class Writer:
             with self._head_lock:
                 self._put_head(self.head, self._commits, durable=durable)
         except OSError as error:
-            raise opening.mapped_os_error(error, layout.head_path(self.path)) from error
+            raise mapped_os_error(error, layout.head_path(self.path)) from error
 
     def _put_head(self, head: Head, commits: int, *, durable: bool) -> None:
         head_file.write(self._head_path, head, durable=durable)

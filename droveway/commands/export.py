@@ -28,7 +28,7 @@ def command(out: Output, run: Path | str, jsonl: Path | None, mcap: Path | None)
         raise UsageProblem(None, "expected --jsonl F or --mcap F, one of them")
     from coord.stl import open_ledger
     from droveway.reading_run import reading_ledger, tick_ns_of
-    from storage.export_jsonl import write_jsonl
+    from storage.replay.export_jsonl import write_jsonl
 
     with Progress("events", quiet=out.quiet) as progress, reading_ledger(run), open_ledger(run) as ledger:
         head = ledger.head()

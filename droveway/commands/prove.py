@@ -38,7 +38,7 @@ def command(out: Output, run: Path, rank: int, file: Path, event_file: Path | No
     from droveway.keys_given import log_signer
     from droveway.reading_run import reading_ledger
     from storage import Ledger, TlogProof
-    from storage.checkpoint import decode
+    from storage.notes.checkpoint import decode
 
     with reading_ledger(run):
         if key is not None:
@@ -80,7 +80,7 @@ def _require_rank(run: Path, rank: int, size: int) -> None:
 
 def _covering(run: Path, ledger: "Ledger", rank: int) -> bytes:
     """The newest kept checkpoint, which covers every rank below its size."""
-    from storage.checkpoint import decode
+    from storage.notes.checkpoint import decode
 
     kept = ledger.checkpoints()
     size = decode(kept[-1])[0].size if kept else 0

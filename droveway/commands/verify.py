@@ -90,8 +90,8 @@ def checkpoint(text: str, keys: tuple[str, ...] = ()) -> tuple[int, bytes]:
 def signed_checkpoint(path: Path, content: bytes, keys: tuple[str, ...]) -> tuple[int, bytes]:
     """Size and root of a signed checkpoint. InputProblem where there are keys and none of them signed it."""
     from storage import NoteError, SignatureError, VerifierKey
-    from storage.checkpoint import decode
-    from storage.keys import verified
+    from storage.notes.checkpoint import decode
+    from storage.notes.keys import verified
 
     try:
         found, note = decode(content)

@@ -324,8 +324,8 @@ def test_a_frame_left_out_by_who_renumbers_the_rest_breaks_the_chain(run: Path, 
 
 @pytest.mark.parametrize("damaged", [{125}, {126}, {124, 125}, {125, 126, 127, 128, 129}, {139, 140}, {240}])
 def test_of_a_damaged_block_only_the_damage_is_told(tmp_path: Path, damaged: set[int]) -> None:
+    from storage.engine.rocks import RocksStore
     from storage.layout import log_key, store_path
-    from storage.rocks import RocksStore
 
     simulate(Scenario.loads(FLEET), 140, ledger=tmp_path / "run", sync="os")
     store = RocksStore.open(store_path(tmp_path / "run"), read_only=False)

@@ -231,8 +231,8 @@ def copied(yard_run: Path, tmp_path: Path) -> Path:
 
 def put(run: Path, family: str, key: bytes, value: bytes) -> None:
     """Write one value behind the ledger's back."""
+    from storage.engine.rocks import RocksStore
     from storage.layout import store_path
-    from storage.rocks import RocksStore
 
     store = RocksStore.open(store_path(run), read_only=False)
     store.write([(family, key, value)], sync=True)
@@ -240,8 +240,8 @@ def put(run: Path, family: str, key: bytes, value: bytes) -> None:
 
 
 def stored(run: Path, family: str, key: bytes) -> bytes:
+    from storage.engine.rocks import RocksStore
     from storage.layout import store_path
-    from storage.rocks import RocksStore
 
     store = RocksStore.open(store_path(run), read_only=True)
     value = store.get(family, key)

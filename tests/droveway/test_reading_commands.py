@@ -367,8 +367,8 @@ def test_diff_blames_the_run_that_it_can_not_open(ask: Ask, yard_run: Path, tmp_
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_diff_of_a_forged_run_is_never_equal(side: int, ask: Ask, yard_run: Path, tmp_path: Path) -> None:
+    from storage.engine.rocks import RocksStore
     from storage.layout import log_key, store_path
-    from storage.rocks import RocksStore
 
     forged = Path(shutil.copytree(yard_run, tmp_path / "run"))
     store = RocksStore.open(store_path(forged), read_only=False)

@@ -120,7 +120,7 @@ def test_repair_names_lost_ranks_and_lowers_head_only_when_asked(ask: Ask, run: 
 
 def test_repair_takes_events_from_another_copy(ask: Ask, run: Path, yard_run: Path) -> None:
     from storage import layout
-    from storage.rocks import RocksStore
+    from storage.engine.rocks import RocksStore
 
     store = RocksStore.open(run / "ledger", read_only=False)
     store.write([("log", layout.log_key(3), b"rubbish" * 9)], sync=True)

@@ -191,7 +191,7 @@ def test_a_proof_is_written_and_checked(ask: Ask, folder: Path, tmp_path: Path) 
 
 def test_a_proof_with_a_witness_needs_its_line(ask: Ask, folder: Path, tmp_path: Path) -> None:
     from storage import Ledger, Signer
-    from storage.checkpoint import decode
+    from storage.notes.checkpoint import decode
 
     run, witness = tmp_path / "run", Signer("w.example", bytes(range(32)), 4)
     shutil.copytree(folder / "run", run)

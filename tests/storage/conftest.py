@@ -85,7 +85,7 @@ def small_disk(tmp_path):
 @pytest.fixture(params=["rocksdb", "lmdb"])
 def engine(request, monkeypatch):
     """The engine that new ledgers of this process get: the test runs with each."""
-    monkeypatch.setattr("storage.engines.DEFAULT", request.param)
+    monkeypatch.setattr("storage.engine.engines.DEFAULT", request.param)
     return request.param
 
 
@@ -94,7 +94,7 @@ def rewrite():
     """rewrite(run, puts, deletes): change a closed ledger's database behind its back."""
 
     def change(run, puts=(), deletes=()):
-        from storage.engines import open_store
+        from storage.engine.engines import open_store
 
         store = open_store(run / "ledger", read_only=False)
         store.write([*puts, *((family, key, None) for family, key in deletes)], sync=True)

@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from storage import ForkError, IntegrityError, Ledger, ReadOnlyError, Signer, checkpoint_store, tree, verify_ledger
-from storage.checkpoint import decode, opened
+from storage import ForkError, IntegrityError, Ledger, ReadOnlyError, Signer, tree, verify_ledger
+from storage.notes import checkpoint_store
+from storage.notes.checkpoint import decode, opened
 
 LOG = Signer("droveway.example/ledger", bytes(range(32)))
 WITNESS = Signer("w1.example", bytes(range(32, 64)), 4)

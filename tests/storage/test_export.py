@@ -22,8 +22,8 @@ from storage import (
     open_published,
     read_jsonl,
 )
-from storage.export_jsonl import line, write_jsonl
-from storage.export_mcap import write_mcap
+from storage.replay.export_jsonl import line, write_jsonl
+from storage.replay.export_mcap import write_mcap
 
 EVENTS = [
     Event(producer="pump-1", effect=bytes(range(256)), kind="note.text", sequence=0, tick=0),
@@ -217,7 +217,7 @@ def test_a_file_that_is_none_or_has_an_endless_line_is_refused(tmp_path):
 
 
 def test_the_longest_event_fits_a_line(tmp_path):
-    from storage.export_jsonl import LINE_BYTES_MAX
+    from storage.replay.export_jsonl import LINE_BYTES_MAX
 
     event = Event(
         producer="\x7f" * 64, effect=bytes((16 << 20) - 900), kind="k" * 64, sequence=2**64 - 1, tick=2**64 - 1,

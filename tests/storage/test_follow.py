@@ -21,7 +21,7 @@ from storage import (
     follow,
 )
 from storage.layout import log_key
-from storage.log_tail import WAITS_MAX, LogTail, TailLostError
+from storage.replay.log_tail import WAITS_MAX, LogTail, TailLostError
 
 ENGINES = ("rocksdb", "lmdb")
 

@@ -35,7 +35,7 @@ def stored(run, make_event):
 
 
 def contents(run):
-    from storage.engines import open_store
+    from storage.engine.engines import open_store
 
     store = open_store(run / "ledger", read_only=True)
     found = {family: dict(store.scan(family)) for family in FAMILIES}

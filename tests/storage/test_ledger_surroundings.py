@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from rocksdict import Options, Rdict
 
-from storage import Event, IntegrityError, Ledger, StorageFullError, layout, lmdb_store, opening, rocks, verify_ledger
+from storage import Event, IntegrityError, Ledger, StorageFullError, layout, opening, verify_ledger
+from storage.engine import lmdb_store, rocks
 
 pytestmark = pytest.mark.usefixtures("engine")
 ON_ROCKSDB = pytest.mark.parametrize("engine", ["rocksdb"], indirect=True)  # about its own files

@@ -9,10 +9,11 @@ from contextlib import suppress
 
 import pytest
 
-from storage import IntegrityError, LimitError, StorageError, layout, lmdb_store
-from storage.engines import open_store
-from storage.lmdb_pages import BRANCH, LEAF, PageFile, View, read_meta
-from storage.lmdb_reader import trees_of
+from storage import IntegrityError, LimitError, StorageError, layout
+from storage.engine import lmdb_store
+from storage.engine.engines import open_store
+from storage.engine.lmdb_pages import BRANCH, LEAF, PageFile, View, read_meta
+from storage.engine.lmdb_reader import trees_of
 
 PAGE = 4096
 

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from storage import Ledger, repair_ledger, verify_ledger
-from storage.lmdb_pages import PageFile, View, read_meta
-from storage.lmdb_reader import trees_of
+from storage.engine.lmdb_pages import PageFile, View, read_meta
+from storage.engine.lmdb_reader import trees_of
 
 PAGE = 4096
 

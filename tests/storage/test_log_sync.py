@@ -12,8 +12,8 @@ from contextlib import suppress
 import pytest
 
 from storage import Ledger, LimitError, ReadOnlyError, StorageFullError, SyncError, verify_ledger
-from storage.log_sync import LogSync
-from storage.rocks import RocksStore
+from storage.engine.log_sync import LogSync
+from storage.engine.rocks import RocksStore
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def disk(monkeypatch):
                 self.names[status.st_ino] = {entry.name for entry in os.scandir(descriptor)}
 
     made = Disk()
-    monkeypatch.setattr("storage.log_sync.os.fdatasync", made.fdatasync)
-    monkeypatch.setattr("storage.log_sync.os.fsync", made.fsync)
+    monkeypatch.setattr("storage.engine.log_sync.os.fdatasync", made.fdatasync)
+    monkeypatch.setattr("storage.engine.log_sync.os.fsync", made.fsync)
     return made
 
 
@@ -115,7 +115,7 @@ def test_an_interrupted_sync_is_done_again(tmp_path, disk, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("storage.log_sync.os.fsync", interrupt)
+        patch.setattr("storage.engine.log_sync.os.fsync", interrupt)
         with pytest.raises(KeyboardInterrupt):
             logs.sync()
     assert disk.names == {}

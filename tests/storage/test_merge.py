@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import EquivocationError, Event, IntegrityError, Ledger, RetiredError, merge, merging
+from storage import EquivocationError, Event, IntegrityError, Ledger, RetiredError, merge
 from storage.layout import log_key
-from storage.sorted_records import SortedRecords
+from storage.replay import merging
+from storage.replay.sorted_records import SortedRecords
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -186,8 +187,8 @@ def test_nothing_merges_to_nothing(ledgers):
 @given(st.lists(st.binary(max_size=40), max_size=200), st.integers(1, 2000))
 def test_records_come_back_sorted_from_any_number_of_runs(records, held_bytes_max):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("storage.sorted_records.RUNS_MAX", 3)
-        patch.setattr("storage.sorted_records.READ_BYTES", 64)
+        patch.setattr("storage.replay.sorted_records.RUNS_MAX", 3)
+        patch.setattr("storage.replay.sorted_records.READ_BYTES", 64)
         kept = SortedRecords(held_bytes_max)
         for record in records:
             kept.add(record)
@@ -203,7 +204,7 @@ def test_a_record_that_is_too_long_is_refused():
 MEMORY = """
 import sys, pathlib
 from storage import Event, Ledger, merge
-from storage.merging import merge
+from storage.replay.merging import merge
 def event(i):
     return Event(producer="p%d" % (i % 5), effect=bytes(200), kind="note.text", sequence=i, tick=(i * 7919) % 60000)
 opened = []

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from storage import CanonicalError, Event, EventError, Ledger, NoteError, Signer, TlogProof, hashing, tree, verify
-from storage.note import Note
+from storage.notes.note import Note
 
 LOG = Signer("droveway.example/ledger", bytes(range(32)))
 WITNESS = Signer("w1.example", bytes(range(32, 64)), 4)

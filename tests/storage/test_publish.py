@@ -20,11 +20,11 @@ from storage import (
     SignatureError,
     Signer,
     open_published,
-    tiles,
     verify_published,
 )
-from storage.directory_store import DirectoryStore
-from storage.publish import publish_to
+from storage.publication import tiles
+from storage.publication.directory_store import DirectoryStore
+from storage.publication.publish import publish_to
 
 SIGNER = Signer("log.example", bytes(range(32)))
 KEY = SIGNER.verifier
@@ -142,7 +142,7 @@ def test_signing_needs_a_ledger_that_is_open_for_writing(run, fill, web):
 
 
 def test_cosignatures_of_the_published_checkpoint_stay(grown, web):
-    from storage.note import Note
+    from storage.notes.note import Note
 
     ledger = grown(5)
     ledger.publish(str(web), SIGNER)

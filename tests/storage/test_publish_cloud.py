@@ -17,10 +17,10 @@ from storage import (
     PublishConflict,
     Signer,
     open_published,
-    tiles,
     verify_published,
 )
-from storage.object_store import Found, folder_of, is_url, open_store
+from storage.publication import tiles
+from storage.publication.object_store import Found, folder_of, is_url, open_store
 
 SIGNER = Signer("log.example", bytes(range(32)))
 KEY = SIGNER.verifier
@@ -160,8 +160,8 @@ def test_conditional_writes_are_the_stores_own(bucket):
 
 @pytest.mark.oracle
 def test_of_two_publishers_to_a_bucket_one_wins(ledger, bucket, make_event):
-    from storage.cloud_store import CloudStore
-    from storage.publish import publish_to
+    from storage.publication.cloud_store import CloudStore
+    from storage.publication.publish import publish_to
 
     url, _, _ = bucket
     ledger.publish(url, SIGNER)

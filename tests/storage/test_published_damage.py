@@ -17,9 +17,9 @@ from storage import (
     Signer,
     StorageError,
     open_published,
-    tiles,
     verify_published,
 )
+from storage.publication import tiles
 
 SIGNER = Signer("log.example", bytes(range(32)))
 KEY = SIGNER.verifier
@@ -179,13 +179,13 @@ def test_when_tile_and_leaves_are_both_lost_the_ranks_are_named_and_the_others_r
 
 def rewritten(web, text):
     """A checkpoint signed by the same key with another text."""
-    from storage.note import Note
+    from storage.notes.note import Note
 
     (web / "checkpoint").write_bytes(Note(text, (SIGNER.sign(text),)).encode())
 
 
 def test_a_checkpoint_that_the_tiles_do_not_lead_to_opens_nothing(web):
-    from storage.checkpoint import Checkpoint
+    from storage.notes.checkpoint import Checkpoint
 
     rewritten(web, Checkpoint("log.example", SIZE, bytes(32)).text())
     with pytest.raises(IntegrityError) as caught:
@@ -198,7 +198,7 @@ def test_a_checkpoint_that_the_tiles_do_not_lead_to_opens_nothing(web):
 
 
 def test_a_size_that_was_never_published_asks_for_no_memory(web):
-    from storage.checkpoint import Checkpoint
+    from storage.notes.checkpoint import Checkpoint
 
     rewritten(web, Checkpoint("log.example", 2**63, bytes(32)).text())
     assert [problem.where for problem in verify_published(str(web), keys=(KEY,)).problems] == ["checkpoint"]
@@ -254,9 +254,10 @@ def test_what_is_expected_must_be_contained(original, web):
 
 def test_a_leaf_that_names_a_huge_event_allocates_nothing(tmp_path):
     """A log that signs a leaf of 2^60 bytes: the object is never asked for."""
-    from storage import payload_bundle, tree
-    from storage.checkpoint import Checkpoint
-    from storage.payload_bundle import Elsewhere
+    from storage import tree
+    from storage.notes.checkpoint import Checkpoint
+    from storage.publication import payload_bundle
+    from storage.publication.payload_bundle import Elsewhere
 
     web = tmp_path
     record = tree.leaf(bytes(32), 1 << 60)

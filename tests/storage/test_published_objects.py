@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import payload_bundle, retired_list, tiles, tree
+from storage import tree
 from storage.errors import IntegrityError
-from storage.payload_bundle import Elsewhere
+from storage.mending import retired_list
+from storage.publication import payload_bundle, tiles
+from storage.publication.payload_bundle import Elsewhere
 
 LEAF = tree.leaf(bytes(32), 300)
 
@@ -159,7 +161,7 @@ RANKS = st.sets(st.integers(0, 60)).map(sorted)
 
 @given(RANKS, RANKS)
 def test_ranges_are_subtracted_and_united_as_their_ranks_are(left, right):
-    from storage.retire import ranges
+    from storage.mending.retire import ranges
 
     a, b = ranges(left), ranges(right)
     assert retired_list.without(a, b) == ranges(sorted(set(left) - set(right)))

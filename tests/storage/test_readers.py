@@ -3,7 +3,7 @@
 import pytest
 
 from storage import Cursor, Ledger, Signer, common_prefix, merge, open_published
-from storage.cursor import cursor_at, require_before
+from storage.replay.cursor import cursor_at, require_before
 
 N = 700
 

@@ -7,7 +7,7 @@ import pytest
 
 from storage import Ledger, salvage_ledger, verify_ledger
 from storage.layout import FAMILIES, cursor_key, log_key, tile_key
-from storage.repair import repair_ledger
+from storage.mending.repair import repair_ledger
 from storage.tree import leaf, leaf_hash
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -30,7 +30,7 @@ def contents():
     """contents(run): every key and value of a ledger, and HEAD."""
 
     def read(run):
-        from storage.engines import open_store
+        from storage.engine.engines import open_store
 
         store = open_store(run / "ledger", read_only=True)
         found = {family: dict(store.scan(family)) for family in FAMILIES}
@@ -55,7 +55,7 @@ def forget():
     """forget(run): let the engine rewrite its files, so that no older entry is left in them."""
 
     def compacted(run):
-        from storage.engines import open_store
+        from storage.engine.engines import open_store
 
         store = open_store(run / "ledger", read_only=False)
         store.compact()
@@ -303,7 +303,7 @@ def test_an_interrupted_repair_leaves_the_old_or_the_new_and_a_second_one_ends_i
     done = python(
         f"""
 import os
-from storage.repair import repair_ledger
+from storage.mending.repair import repair_ledger
 def step(name):
     if name == {stop_at!r}:
         os._exit(7)

@@ -6,7 +6,7 @@ import pytest
 
 from storage import IntegrityError, Ledger, ReadOnlyError, Retired, RetiredError, verify_ledger
 from storage.layout import cursor_key, log_key, pack_cursor
-from storage.retire import ranges
+from storage.mending.retire import ranges
 from storage.tree import leaf
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 from storage import Ledger, StorageError, verify_ledger
+from storage.engine.sst_file import SstFile
+from storage.engine.wal_file import WalFile
 from storage.layout import FAMILIES, log_key
-from storage.repair import repair_ledger
-from storage.sst_file import SstFile
-from storage.wal_file import WalFile
+from storage.mending.repair import repair_ledger
 
 N = 330
 FLUSHED = 300
@@ -36,7 +36,7 @@ def contents():
     """contents(run): every key and value of a ledger."""
 
     def read(run):
-        from storage.rocks import RocksStore
+        from storage.engine.rocks import RocksStore
 
         store = RocksStore.open(run / "ledger", read_only=True)
         found = {family: dict(store.scan(family)) for family in FAMILIES}
@@ -247,7 +247,7 @@ def test_an_interrupted_salvage_leaves_the_old_or_the_new_and_a_second_one_ends_
     done = python(
         f"""
 import os
-from storage.repair import repair_ledger
+from storage.mending.repair import repair_ledger
 def step(name):
     if name == {stop_at!r}:
         os._exit(7)
@@ -276,7 +276,7 @@ def in_pages(run, make_event):
 
 
 def all_of(run):
-    from storage.engines import open_store
+    from storage.engine.engines import open_store
 
     store = open_store(run / "ledger", read_only=True)
     found = {family: dict(store.scan(family)) for family in FAMILIES}

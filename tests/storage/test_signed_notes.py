@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import Checkpoint, NoteError, SignatureError, Signer, VerifierKey
-from storage.checkpoint import decode, opened, signed
-from storage.keys import verified
-from storage.note import Note, Signature
+from storage.notes.checkpoint import decode, opened, signed
+from storage.notes.keys import verified
+from storage.notes.note import Note, Signature
 from storage.tree import EMPTY_ROOT
 
 LOG = Signer("droveway.example/ledger", bytes(range(32)))

@@ -4,23 +4,12 @@ import re
 
 import pytest
 
-from storage import (
-    Checkpoint,
-    Event,
-    Head,
-    Ledger,
-    Signer,
-    TlogProof,
-    VerifierKey,
-    cosignature,
-    layout,
-    tree,
-    write_key,
-)
+from storage import Checkpoint, Event, Head, Ledger, Signer, TlogProof, VerifierKey, layout, tree, write_key
 from storage import head as head_file
 from storage.canonical import pack, unpack
-from storage.checkpoint import opened
-from storage.note import Note
+from storage.notes import cosignature
+from storage.notes.checkpoint import opened
+from storage.notes.note import Note
 
 NOTE = Event(producer="fleet-1", effect=b"\0\xff\x10", kind="note.text", sequence=0, tick=120)
 LOG = Signer("droveway.example/ledger", bytes(range(32)))
@@ -97,7 +86,7 @@ def test_the_head_file_of_the_head_page_is_packed_and_unpacked(page):
 
 @pytest.mark.usefixtures("engine")
 def test_the_keys_and_values_of_the_ledger_page_are_what_two_appends_leave(page, run):
-    from storage.engines import open_store
+    from storage.engine.engines import open_store
 
     with Ledger.open(run) as ledger:
         ledger.append_many([NOTE, Event.decode(decoded(page("event")["event1"]))])

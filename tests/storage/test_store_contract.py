@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage import ClosedError, IntegrityError, LockedError, NotALedgerError, ReadOnlyError, StorageError, layout
-from storage.engines import engine_of, open_store
-from storage.store import KEY_BYTES_MAX
+from storage.engine.engines import open_store
+from storage.engine.files import engine_of
+from storage.engine.store import KEY_BYTES_MAX
 
 LARGEST = (16 << 20) + 32
 
@@ -285,7 +286,7 @@ def test_a_forked_child_abandons_the_store_and_the_parent_goes_on(folder, engine
 import os
 from pathlib import Path
 from storage import ClosedError
-from storage.engines import open_store
+from storage.engine.engines import open_store
 folder = Path({str(folder)!r})
 store = open_store(folder, read_only=False, engine={engine!r})
 store.write([("log", b"k%d" % i, bytes(900)) for i in range(100)], sync=True)

@@ -10,8 +10,8 @@ import pytest
 
 from storage import IntegrityError, Ledger, RollbackError, verify_ledger
 from storage import head as head_file
+from storage.engine.torn_log import TornTail, torn_tail
 from storage.layout import head_path
-from storage.torn_log import TornTail, torn_tail
 from storage.tree import Head
 
 WRITER = """

@@ -4,10 +4,11 @@ import threading
 
 import pytest
 
-from storage import IntegrityError, ObjectStoreError, uploads
-from storage.object_store import Found
-from storage.read_ahead import ReadAhead
-from storage.uploads import Uploads
+from storage import IntegrityError, ObjectStoreError
+from storage.publication import uploads
+from storage.publication.object_store import Found
+from storage.publication.read_ahead import ReadAhead
+from storage.publication.uploads import Uploads
 
 
 def test_all_calls_are_done_when_the_block_ends():

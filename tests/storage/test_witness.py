@@ -13,9 +13,9 @@ import time
 import pytest
 
 from storage import Checkpoint, Head, IntegrityError, Ledger, Signer, Witness, WitnessError, cosign, tree, write_key
-from storage.checkpoint import decode, opened, signed
-from storage.keys import verified
-from storage.note import Note, Signature
+from storage.notes.checkpoint import decode, opened, signed
+from storage.notes.keys import verified
+from storage.notes.note import Note, Signature
 from storage.tree import EMPTY_ROOT
 from storage.witness import BODY_BYTES_MAX, Request
 from storage.witness_server import WitnessServer

@@ -28,7 +28,7 @@ from judge import event_of
 
 from storage import Event, IntegrityError, Ledger, StorageError, verify_ledger
 from storage import head as head_file
-from storage.engines import Engine
+from storage.engine.files import Engine
 
 EVENTS = 330  # more than one tile of the tree
 BATCH_TRIALS = 40

@@ -21,7 +21,7 @@ from forked import Outcome, forked
 from judge import after_crash, event_of
 
 from storage import Ledger, StorageError
-from storage.engines import Engine
+from storage.engine.files import Engine
 
 GROUPS = {"write": 1, "sync": 2, "name": 4, "open": 8}  # io_shim.c's
 ERRORS = (errno.ENOSPC, errno.EIO)

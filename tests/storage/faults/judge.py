@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from storage import Event, Ledger, StorageError, verify_ledger
-from storage.engines import Engine
+from storage.engine.files import Engine
 
 
 def event_of(producer: str, sequence: int) -> Event:

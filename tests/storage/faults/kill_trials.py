@@ -27,7 +27,7 @@ from forked import Outcome, forked
 from judge import after_crash, event_of
 
 from storage import Ledger
-from storage.engines import Engine
+from storage.engine.files import Engine
 
 KILLS_A_LEDGER_MAX = 12
 EVENTS_A_LEDGER_MAX = 2500

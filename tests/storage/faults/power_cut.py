@@ -29,7 +29,7 @@ from forked import Outcome, forked
 from judge import after_crash, event_of
 
 from storage import Ledger
-from storage.engines import Engine
+from storage.engine.files import Engine
 
 IMAGE_BYTES = 32 << 20
 CUTS_A_DISK = 20

@@ -35,7 +35,7 @@ from forked import Outcome, forked
 from judge import after_crash, event_of
 
 from storage import Ledger
-from storage.engines import Engine
+from storage.engine.files import Engine
 
 CONFIRMED = struct.Struct("<Q32s")
 ACK_DESCRIPTOR = 1000
@@ -55,10 +55,10 @@ def _write(run: Path, engine: Engine, sync: Any, seed: int, session: int) -> Non
     """One session of a writer. Most end with close, some as a killed process does, and the next one finds that."""
     randomly = random.Random(seed * SESSIONS + session)
     if engine == "rocksdb" and seed % 2:
-        import storage.rocks
+        import storage.engine.rocks
 
-        storage.rocks.WRITE_BUFFER_BYTES = dict.fromkeys(storage.rocks.WRITE_BUFFER_BYTES, 64 << 10)
-        storage.rocks.WAL_BYTES_MAX = 128 << 10
+        storage.engine.rocks.WRITE_BUFFER_BYTES = dict.fromkeys(storage.engine.rocks.WRITE_BUFFER_BYTES, 64 << 10)
+        storage.engine.rocks.WAL_BYTES_MAX = 128 << 10
     ledger = Ledger.open(run, "rw", sync, engine=engine)
     sequence = 0
     for _ in range(randomly.randrange(8, 80)):

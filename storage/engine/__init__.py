@@ -1,0 +1,1 @@
+"""What holds the bytes: one protocol, two engines, and readers of their files."""

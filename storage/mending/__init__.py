@@ -1,0 +1,1 @@
+"""What is done about damage and retention: repair, salvage, retire."""

@@ -1,0 +1,1 @@
+"""Signed texts about a ledger: notes, keys, checkpoints, cosignatures, proof files."""

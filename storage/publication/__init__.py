@@ -1,0 +1,1 @@
+"""Publishing a ledger as tiles and bundles, and reading it back."""

@@ -1,0 +1,1 @@
+"""Reading on: merge, cursors, following a live ledger, export."""
