@@ -162,4 +162,5 @@ def _everything(stream: int) -> bytes:
 
 
 if __name__ == "__main__":
+    _end_with_parent()
     cuts(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]))  # type: ignore[arg-type]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,32 @@ def test_without_fsync_a_power_cut_loses_confirmed_events(engine, power_cuts):
     outcomes = power_cuts(f"power cut, {engine}, control without fsync", engine, "os", 8, 5)
     assert any("confirmed ranks lost" in outcome.get("wrong", "") for outcome in outcomes)
     assert "/faults-" not in Path("/proc/mounts").read_text()
+
+
+def _loop_devices_of(folder):
+    held = [file.read_text().strip() for file in Path("/sys/block").glob("loop*/loop/backing_file")]
+    return [name for name in held if folder.name in name]
+
+
+def test_power_cuts_that_are_killed_leave_no_mount_and_no_loop_device(power_cuts, place):
+    namespace = ("unshare", "--mount", "--propagation", "private")
+    script = Path(__file__).with_name("power_cut.py")
+    started = subprocess.Popen(
+        [*namespace, sys.executable, script, "rocksdb", "fsync", "100", "1", place],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(script.parent)},
+    )
+    try:
+        assert started.stdout.readline()
+        assert _loop_devices_of(place)
+    finally:
+        started.kill()
+        started.wait()
+    until = time.monotonic() + 20
+    while _loop_devices_of(place) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not _loop_devices_of(place)
+    assert place.name not in Path("/proc/mounts").read_text()
 
 
 @pytest.mark.slow
