@@ -29,8 +29,9 @@ from storage.engine import torn_log
 from storage.engine.engine_logs import check_engine_logs
 from storage.engine.log_sync import LogSync
 from storage.engine.snapshot import Snapshot
+from storage.engine.sst_file import SstFile
 from storage.engine.store import Entry
-from storage.engine.torn_log import TornTail, torn_tail
+from storage.engine.torn_log import TornTail, torn_manifest, torn_tail
 from storage.engine.writer_lock import WriterLock
 from storage.errors import (
     ClosedError,
@@ -42,7 +43,7 @@ from storage.errors import (
     StorageFullError,
     SyncError,
 )
-from storage.layout import FAMILIES
+from storage.layout import CURSOR_PREFIX, FAMILIES, HEAD_KEY, log_key
 from storage.system_errors import mapped_os_error
 
 MIB = 1 << 20
@@ -134,13 +135,13 @@ class RocksStore:
         except OSError as error:
             raise _unreadable(error, path) from error
         try:
-            database, dropped_bytes = _database(
-                path, snapshot.named, snapshot.shorten, read_only=True, paranoid=paranoid
-            )
+            database, dropped = _database(path, snapshot.named, snapshot.shorten, read_only=True, paranoid=paranoid)
             store = cls(path, snapshot.named, database, snapshot)
-            store.dropped_bytes = dropped_bytes
+            store.dropped_bytes = sum(torn.dropped_bytes for torn in dropped)
             if paranoid:
                 store.strangers = store._find_strangers()
+            if any(torn.file.startswith("MANIFEST") for torn in dropped):
+                store._refuse_newer_tables()
         except BaseException:
             snapshot.release()
             raise
@@ -157,11 +158,11 @@ class RocksStore:
         try:
             folder = lock.nameable(path)
             _close_unclosed(folder)
-            database, dropped_bytes = _database(
+            database, dropped = _database(
                 path, folder, lambda torn: torn_log.cut(folder, torn), read_only=False, paranoid=True
             )
             store = cls(path, folder, database)
-            store.dropped_bytes = dropped_bytes
+            store.dropped_bytes = sum(torn.dropped_bytes for torn in dropped)
         except BaseException:
             lock.release()
             raise
@@ -205,6 +206,28 @@ class RocksStore:
             iterator.status()
         except Exception as error:
             raise self._mapped(error, family) from error
+
+    def _refuse_newer_tables(self) -> None:
+        """After the end of the manifest was dropped: raises IntegrityError where a table that it may have named holds
+        events that are nowhere else. A crash before the manifest's sync leaves them in the log, too.
+        """
+        head = self.get("meta", HEAD_KEY)
+        size = 0 if head is None else int.from_bytes(head[:8], "big")
+        live = {Path(file["name"]).name for file in self._database.live_files()}
+        for file in sorted(self._folder.glob("*.sst")):
+            if file.name in live:
+                continue
+            table = SstFile(file)
+            try:
+                newer = [cell.key for cell in table.cells() if _is_rank(cell.key) and cell.key >= log_key(size)]
+            finally:
+                table.close()
+            if newer:
+                raise IntegrityError(
+                    f"{self.path}: damaged, found in open: the manifest's last record is damaged, and {file.name} "
+                    f"holds events from rank {int.from_bytes(min(newer), 'big')} on that no log holds",
+                    file=file.name,
+                )
 
     def _find_strangers(self) -> list[str]:
         try:
@@ -393,37 +416,36 @@ def _unsynced(error: OSError, path: Path) -> StorageError:
 
 def _database(
     path: Path, folder: Path, shorten: Callable[[TornTail], None], *, read_only: bool, paranoid: bool
-) -> tuple[Rdict, int]:
-    """The opened database, and how many bytes of its last log were dropped first, with `shorten`, as torn."""
+) -> tuple[Rdict, list[TornTail]]:
+    """The opened database, and the ends of its logs that were dropped first, with `shorten`, as torn."""
     cache = Cache(CACHE_BYTES)
     families = {
         name: _family_options(name, cache, read_only=read_only, paranoid=paranoid) for name in (*FAMILIES, "default")
     }
     access = AccessType.read_only(False) if read_only else AccessType.read_write()
-    torn: TornTail | None = None
+    dropped: list[TornTail] = []
     try:
-        if check_engine_logs(folder):
-            torn = _shortened(folder, shorten)
-        try:
-            return Rdict(str(folder), families["default"], families, access), 0 if torn is None else torn.dropped_bytes
-        except Exception as error:
-            if torn is not None or not isinstance(mapped(error, path, "open", folder), IntegrityError):
-                raise
-            torn = _shortened(folder, shorten)
-            if torn is None:
-                raise
-        return Rdict(str(folder), families["default"], families, access), torn.dropped_bytes
+        torn = torn_tail(folder) if check_engine_logs(folder) else None
+        while True:
+            if torn is not None:
+                shorten(torn)
+                dropped.append(torn)
+            try:
+                return Rdict(str(folder), families["default"], families, access), dropped
+            except Exception as error:
+                if not isinstance(mapped(error, path, "open", folder), IntegrityError):
+                    raise
+                torn = torn_tail(folder) or torn_manifest(folder)
+                if torn is None or torn in dropped:
+                    raise
     except IntegrityError as error:
         raise IntegrityError(f"{path}: damaged, found in open: {error}", file=error.file) from error
     except Exception as error:
         raise mapped(error, path, "open", folder) from error
 
 
-def _shortened(folder: Path, shorten: Callable[[TornTail], None]) -> TornTail | None:
-    torn = torn_tail(folder)
-    if torn is not None:
-        shorten(torn)
-    return torn
+def _is_rank(key: bytes) -> bool:
+    return len(key) == 8 and not key.startswith(CURSOR_PREFIX)
 
 
 def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None) -> StorageError:

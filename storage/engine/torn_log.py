@@ -25,6 +25,7 @@ HEADER_BYTES = 7  # u32 masked CRC-32C of type and bytes · u16 length · u8 typ
 WHOLE, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 _HEADER = struct.Struct("<IHB")
 _LOG = re.compile(r"\d+\.log")
+_MANIFEST = re.compile(r"MANIFEST-\d+")
 _MASK_DELTA = 0xA282EAD8
 
 
@@ -51,6 +52,18 @@ def torn_tail(folder: Path) -> TornTail | None:
         if found is None:
             found = _end_of(name, data)
     return found
+
+
+def torn_manifest(folder: Path) -> TornTail | None:
+    """The torn end of the manifest in use; None where every record of it is whole. Raises as `torn_tail`.
+
+    What the engine does on the strength of a record of the manifest it does after a sync: a record that a crash tore
+    is one that nothing followed. Whether it was the crash, the tables tell: see `RocksStore`.
+    """
+    name = regular_file.read(folder / "CURRENT", 64).decode(errors="replace").strip()
+    if _MANIFEST.fullmatch(name) is None:
+        return None
+    return _end_of(name, regular_file.read(folder / name))
 
 
 def _damaged(name: str, offset: int, follows: str) -> IntegrityError:

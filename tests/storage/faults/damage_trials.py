@@ -146,6 +146,8 @@ def _check_reading(run: Path, known: Subject) -> tuple[str, set[int]]:
     for problem in report.problems:
         for first, last in re.findall(r"ranks (\d+)\.\.(\d+) are missing", problem.text):
             named.update(range(int(first), min(int(last) + 1, EVENTS)))
+        for last, first in re.findall(r"HEAD names (\d+) events, the ledger has (\d+)", problem.text):
+            named.update(range(int(first), min(int(last), EVENTS)))
     try:
         ledger = Ledger.open(run, "r")
     except StorageError as error:
