@@ -246,7 +246,7 @@ def trials(engine: Engine, kind: str, count: int, seed: int, folder: Path) -> No
     subjects = [subject(folder, engine, killed=killed) for killed in (False, True)]
     children = []
     for worker in range(WORKERS):
-        own = folder / f"worker{worker}"
+        own = folder / f"{kind}-{worker}"
         own.mkdir()
         child = os.fork()
         if child == 0:
