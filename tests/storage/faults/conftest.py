@@ -1,6 +1,6 @@
 """Fault trials: how many, what they run in, and the report of what was seen.
 
-`pytest tests/storage/faults --faults full -m slow` runs the counts that docs/faults.md reports; `--faults 0.1` a tenth
+`pytest tests/storage/faults --faults full -m ''` runs the counts that docs/faults.md reports; `--faults 0.1` a tenth
 of them. `--faults-report FILE` writes a JSON report, or adds to it, so that a part at a time can be run.
 """
 
