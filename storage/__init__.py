@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from storage.event import Event
     from storage.ledger import Ledger
     from storage.ledger_check import LedgerReport, Problem, verify_ledger
-    from storage.mending.repair import RepairReport, repair_ledger, salvage_ledger
+    from storage.mending.repair import RepairReport
+    from storage.mending.repair_ledger import repair_ledger, salvage_ledger
     from storage.mending.retire import Retired
     from storage.notes.checkpoint import Checkpoint
     from storage.notes.keys import Signer, VerifierKey, read_key, write_key
@@ -117,8 +118,8 @@ _HOMES = {
     "read_jsonl": "replay.export_jsonl",
     "read_key": "notes.keys",
     "rebuild_rank_sidecar": "append_store",
-    "repair_ledger": "mending.repair",
-    "salvage_ledger": "mending.repair",
+    "repair_ledger": "mending.repair_ledger",
+    "salvage_ledger": "mending.repair_ledger",
     "verify_ledger": "ledger_check",
     "verify_published": "publication.published_check",
     "write_key": "notes.keys",

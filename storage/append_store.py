@@ -146,7 +146,7 @@ def rebuild_rank_sidecar(path: str | os.PathLike[str]) -> int:
 
     Raises as `repair_ledger`, and StorageError where more is wrong than what can be made again.
     """
-    from storage.mending.repair import repair_ledger
+    from storage.mending.repair_ledger import repair_ledger
 
     report = repair_ledger(path)
     if not report.ok:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import blake3
 
-from storage import regular_file
+from storage import regular_file, replaced_file
 from storage.errors import IntegrityError
 from storage.tree import EMPTY_ROOT, Head
 
@@ -110,22 +109,4 @@ def digest(folder: Path) -> str:
 def write_seal(folder: Path, *, closed: bool) -> None:
     """Replace CATALOG at once: `open`, or `closed` with length and digest of the data. Raises OSError."""
     line = f"closed {(folder / DATA_FILE).stat().st_size} {digest(folder)}" if closed else "open"
-    path = folder / SEAL_FILE
-    temporary = path.with_name(SEAL_FILE + ".tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            os.write(descriptor, f"{FORMAT}\n{line}\n".encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(parent)
-    finally:
-        os.close(parent)
+    replaced_file.replace(folder / SEAL_FILE, f"{FORMAT}\n{line}\n".encode())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
-from storage import hashing, regular_file
+from storage import hashing, regular_file, replaced_file
 from storage.errors import IntegrityError, StorageError
 from storage.tree import Head
 
@@ -54,28 +52,5 @@ def read(path: Path) -> Head | None:
 
 
 def write(path: Path, head: Head, *, durable: bool = True) -> None:
-    """Replace the file at once: temporary file, fsync, rename, fsync of the directory. Raises OSError.
-
-    Without `durable` the two syncs are left to the system.
-    """
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            os.write(descriptor, pack(head))
-            if durable:
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    if not durable:
-        return
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    """Replace the file at once. Raises OSError; without `durable` nothing is synced."""
+    replaced_file.replace(path, pack(head), durable=durable)

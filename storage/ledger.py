@@ -365,7 +365,7 @@ class Ledger:
         self._check_open()
         if self._writer is not None:
             raise StorageError(f'{self.path}: salvage needs a ledger opened with mode "r"')
-        return repair.salvage_ledger(self.path, into)
+        return repair.salvage_run(self.path, Path(into))
 
     def repair(self) -> RepairReport:
         """Rebuild what is derived from the log (`ids`, tiles, cursors), byte for byte; then the ledger is HEALTHY.

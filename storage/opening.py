@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from storage import head as head_file
-from storage import layout, state
+from storage import layout, replaced_file, state
 from storage.engine import engines
 from storage.engine.files import Engine, engine_of
 from storage.engine.patched_store import PatchedStore, tiles_from_log
@@ -155,7 +155,7 @@ def _open_to_write(run: Path, expect: Head | None, engine: Engine | None, durabl
                 sync=True,
             )
             head_file.write(layout.head_path(run), empty)
-            _sync_directory(run.parent)
+            replaced_file.sync(run.parent)
             seen = empty
         opened = _examine(run, store, seen, signed, expect, strict=True)
         return opened.patched or store, opened
@@ -310,11 +310,3 @@ def require_room(run: Path) -> None:
             probe.unlink()
     except OSError as error:
         raise mapped_os_error(error, layout.store_path(run)) from error
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

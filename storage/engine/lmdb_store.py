@@ -27,6 +27,7 @@ from storage.engine.store import Entry
 from storage.engine.writer_lock import WriterLock
 from storage.errors import IntegrityError, LimitError, ReadOnlyError, StorageError, StorageFullError, SyncError
 from storage.layout import FAMILIES
+from storage.replaced_file import sync as sync_path
 
 if TYPE_CHECKING:
     import lmdb
@@ -99,14 +100,14 @@ class LmdbStore(LmdbReader):
         new = self._absolute / NEW_FOLDER
         new.mkdir()
         shutil.copyfile(data, new / DATA_FILE)
-        _sync_path(new / DATA_FILE)
+        sync_path(new / DATA_FILE)
         self._replace()
 
     def _replace(self) -> None:
         """Put the file in the new folder in the place of the old one, which its readers keep."""
         (self._absolute / NEW_FOLDER / DATA_FILE).replace(self._absolute / DATA_FILE)
         _remove_new(self._absolute)
-        _sync_path(self._absolute)
+        sync_path(self._absolute)
 
     def _open_environment(self) -> None:
         import lmdb
@@ -140,7 +141,7 @@ class LmdbStore(LmdbReader):
                 for name in FAMILIES:
                     self._databases[name] = self._environment.open_db(name.encode(), txn=transaction)
             if new:
-                _sync_path(self._absolute)
+                sync_path(self._absolute)
             self._move_pin()
             self._map = FileMap(self._absolute / DATA_FILE)
         except (lmdb.Error, OSError) as error:
@@ -345,14 +346,6 @@ def _remove_new(folder: Path) -> None:
     if new.is_dir() and not new.is_symlink():
         (new / DATA_FILE).unlink(missing_ok=True)
         new.rmdir()
-
-
-def _sync_path(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def mapped(error: Exception, path: Path, doing: str) -> StorageError:

@@ -7,10 +7,9 @@ as `RUN.damaged-N`. Killed at any point, RUN holds the old store or the new one,
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +25,8 @@ from storage.ledger_check import LedgerReport, verify_ledger
 from storage.mending.event_recovery import Source
 from storage.mending.rebuilding import GAP_RANKS_MAX, Mended, mend
 from storage.mending.retire import ranges
-from storage.mending.run_folders import copy, swap, sync, sync_tree
+from storage.mending.run_folders import copy, swap, sync_tree
+from storage.replaced_file import sync
 from storage.system_errors import mapped_os_error
 from storage.tree import EMPTY_ROOT, Head
 
@@ -91,80 +91,31 @@ class RepairReport:
         self.problems += done.problems
 
 
-def repair_ledger(
-    path: str | os.PathLike[str],
+Named = AbstractContextManager[tuple[str, Source]]  # name and reader of another copy, opened where it is needed
+
+
+def repair_run(
+    run: Path,
+    sources: Sequence[Named] = (),
     *,
     accept_loss: bool = False,
-    sources: Sequence[Source | str | os.PathLike[str]] = (),
     on_step: Callable[[str], None] | None = None,
 ) -> RepairReport:
-    """Repair a RUN directory that nobody has open for writing.
-
-    Rebuilt byte for byte from the events: `ids`, tiles, cursors, head, HEAD. A damaged event comes back from its own
-    bytes (one flipped bit), from a source, or else as its leaf. A database that does not open is salvaged from its
-    tables and logs.
-
-    accept_loss: also end the ledger before ranks of which nothing is known, lower HEAD, and let a leaf hash stand for
-    an event whose leaf can't be found.  sources: readers of the same history, paths of RUN directories, or URLs
-    where it is published.  on_step: told the name of each step before it is done.
-
-    Raises NotALedgerError, LockedError, ReadOnlyError, StorageFullError; what can't be repaired is reported.
-
-    >>> import tempfile
-    >>> from storage import Event, Ledger
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with Ledger.open(folder + "/run") as ledger:
-    ...         receipt = ledger.append(Event(producer="me", effect=b"", kind="note.text", sequence=0, tick=0))
-    ...     os.remove(folder + "/run/HEAD")
-    ...     report = repair_ledger(folder + "/run")
-    >>> report.ok, report.size, report.rebuilt
-    (True, 1, {'HEAD': 1})
-    """
-    run = Path(path)
+    """Repair a RUN directory; see `repair_ledger`."""
     step = on_step if on_step is not None else _no_step
     _end_interrupted(run)
-    opening.require_run(run)
-    report = RepairReport(str(run))
-    with ExitStack() as stack:
-        if opening.has_store(run):
-            lock = WriterLock(layout.store_path(run))
-            stack.callback(lock.release)
-        named = [stack.enter_context(_opened(source)) for source in sources]
-        found = verify_ledger(run)
-        report.head_seen, report.size_before, report.root_before = found.head_seen, found.size, found.root
-        report.size, report.root = found.size, found.root
-        if found.ok:
-            return report
-        _repair(run, report, found, named, accept_loss, step)
+    with _looked_at(run, sources) as (report, found, named):
+        if not found.ok:
+            _repair(run, report, found, named, accept_loss, step)
     return report
 
 
-def salvage_ledger(
-    path: str | os.PathLike[str],
-    into: str | os.PathLike[str],
-    *,
-    sources: Sequence[Source | str | os.PathLike[str]] = (),
-) -> RepairReport:
-    """Write what can be read of a RUN directory into a new one, with the same ranks; the first one is not altered.
-
-    As `repair_ledger` with `accept_loss`: a damaged event comes back, or its leaf or leaf hash stands for it, and the
-    new ledger ends before the first rank of which not even that is known. `ok` says whether it is whole.
-
-    Raises NotALedgerError; LockedError while somebody has the ledger open for writing; ValueError unless `into` is a
-    folder that does not exist yet or is empty; ReadOnlyError, StorageFullError.
-    """
-    run, new = Path(path), Path(into)
+def salvage_run(run: Path, new: Path, sources: Sequence[Named] = ()) -> RepairReport:
+    """Write what can be read into a new RUN directory; see `salvage_ledger`."""
     opening.require_run(run)
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
         raise ValueError(f"salvage_ledger: into must be a folder that does not exist yet or is empty, got {new}")
-    report = RepairReport(str(run))
-    with ExitStack() as stack:
-        if opening.has_store(run):
-            lock = WriterLock(layout.store_path(run))
-            stack.callback(lock.release)
-        named = [stack.enter_context(_opened(source)) for source in sources]
-        found = verify_ledger(run)
-        report.head_seen, report.size_before, report.root_before = found.head_seen, found.size, found.root
+    with _looked_at(run, sources) as (report, found, named):
         try:
             new.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -176,6 +127,24 @@ def salvage_ledger(
         if not done.problems:
             _check(run, new, report, done, done.head)
     return report
+
+
+@contextmanager
+def _looked_at(
+    run: Path, sources: Sequence[Named]
+) -> Iterator[tuple[RepairReport, LedgerReport, list[tuple[str, Source]]]]:
+    """What there is of a run, while nobody else writes to it and its sources are open."""
+    opening.require_run(run)
+    report = RepairReport(str(run))
+    with ExitStack() as stack:
+        if opening.has_store(run):
+            lock = WriterLock(layout.store_path(run))
+            stack.callback(lock.release)
+        named = [stack.enter_context(source) for source in sources]
+        found = verify_ledger(run)
+        report.head_seen, report.size_before, report.root_before = found.head_seen, found.size, found.root
+        report.size, report.root = found.size, found.root
+        yield report, found, named
 
 
 def repair_open(store: Store, path: str, head: Head, patched: PatchedStore | None) -> RepairReport:
@@ -197,20 +166,6 @@ def repair_open(store: Store, path: str, head: Head, patched: PatchedStore | Non
 
 def _no_step(_: str) -> None:
     pass
-
-
-@contextmanager
-def _opened(source: Source | str | os.PathLike[str]) -> Iterator[tuple[str, Source]]:
-    """Name and reader of a source; one that was given as a path is closed at the end."""
-    from storage.ledger import Ledger
-    from storage.publication.published import is_published, open_published
-
-    if isinstance(source, str | os.PathLike):
-        place = os.fspath(source)
-        with open_published(place) if is_published(place) else Ledger.open(source, "r") as ledger:
-            yield place, ledger
-    else:
-        yield str(getattr(source, "path", type(source).__name__)), source
 
 
 def _repair(

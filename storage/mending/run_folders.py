@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+from storage.replaced_file import sync
 from storage.system_errors import mapped_os_error
 
 NOT_COPIED = frozenset(("LOCK", "LOG", "lock.mdb"))
@@ -53,12 +54,3 @@ def sync_tree(folder: Path) -> None:
         sync(file)
     sync(folder)
     sync(folder.parent)
-
-
-def sync(path: Path) -> None:
-    """Sync a file or a folder."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,11 +6,10 @@ Never two that contradict each other: what was signed is kept, and held against 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from storage import regular_file, state
+from storage import regular_file, replaced_file, state
 from storage.engine.store import Store
 from storage.errors import ForkError, IntegrityError, NoteError, RollbackError, StorageError
 from storage.notes import checkpoint as checkpoints
@@ -175,29 +174,10 @@ def add_signatures(store: Store, size: int, more: tuple[Signature, ...], run: Pa
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Replace a checkpoint file at once: temporary file, fsync, rename, fsync of the folder."""
+    """Replace a checkpoint file at once. Raises StorageFullError, ReadOnlyError."""
     from storage.system_errors import mapped_os_error
 
-    temporary = path.with_name(path.name + ".tmp")
     try:
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            try:
-                left = memoryview(data)
-                while left:
-                    left = left[os.write(descriptor, left) :]
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            temporary.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replaced_file.replace(path, data)
     except OSError as error:
         raise mapped_os_error(error, path) from error

@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storage import regular_file
+from storage import regular_file, replaced_file
 from storage.errors import KeyFileError, NoteError, SignatureError
 from storage.notes import cosignature
 from storage.notes.note import Note, Signature, canonical_base64, check_name, shown
@@ -216,11 +216,7 @@ def write_key(path: str | os.PathLike[str], signer: Signer) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replaced_file.sync(place.parent)
     except BaseException:
         place.unlink(missing_ok=True)
         raise

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from storage import regular_file
+from storage import regular_file, replaced_file
 from storage.errors import IntegrityError, ObjectStoreError, PublishConflict, ReadOnlyError, StorageError
 from storage.publication.object_store import Found
 from storage.system_errors import mapped_os_error
@@ -185,11 +185,5 @@ def _raise(error: OSError) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:  # the last partial tile of it was removed
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with suppress(FileNotFoundError):  # the last partial tile of it was removed
+        replaced_file.sync(folder)

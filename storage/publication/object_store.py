@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple, Protocol
-from urllib.parse import unquote, urlsplit
-
-from storage.errors import MissingExtraError, NotALedgerError, ObjectStoreError, PublishConflict
 
 
 class Found(NamedTuple):
@@ -53,56 +49,3 @@ class ObjectStore(ObjectReader, Protocol):
 
     def close(self) -> None:
         """Release what is held."""
-
-
-def is_url(text: str) -> bool:
-    """Whether a text is a URL and no path.
-
-    >>> is_url("s3://bucket/run"), is_url("runs/a:b")
-    (True, False)
-    """
-    scheme, mark, _ = text.partition("://")
-    return bool(mark) and scheme.isascii() and scheme.replace("+", "").replace("-", "").isalnum()
-
-
-def folder_of(url: str) -> Path | None:
-    """The folder that a path or a file URL names; None for other URLs. Raises NotALedgerError for a foreign host."""
-    if not is_url(url):
-        return Path(url)
-    parts = urlsplit(url)
-    if parts.scheme != "file":
-        return None
-    if parts.netloc not in ("", "localhost"):
-        raise NotALedgerError(f"{url}: expected file:///FOLDER, got the host {parts.netloc!r}")
-    return Path(unquote(parts.path))
-
-
-def holds_run(folder: Path) -> bool:
-    """Whether a folder is that of a run, which is no place to publish to."""
-    return (folder / "HEAD").exists() or (folder / "ledger").is_dir()
-
-
-def open_store(url: str, *, writable: bool) -> ObjectStore:
-    """The place that a URL names: a folder (a path, or file:///…) or what obstore opens (s3, gs, az, http, https).
-
-    Credentials and options come from the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP, …).
-
-    Raises MissingExtraError without obstore, ObjectStoreError for a URL that it can't open.
-    """
-    folder = folder_of(url)
-    if folder is not None:
-        from storage.publication.directory_store import DirectoryStore
-
-        if writable and any(map(holds_run, (folder.absolute(), *folder.absolute().parents))):
-            raise PublishConflict(f"{folder}: lies in the folder of a run: publish to another place")
-        return DirectoryStore(folder, url, writable=writable)
-    try:
-        import obstore  # noqa: F401
-    except ImportError:
-        scheme = url.partition("://")[0]
-        raise MissingExtraError(f"{url}: {scheme} needs the package obstore", "pip install 'droveway[cloud]'") from None
-    from storage.publication.cloud_store import CloudStore
-
-    if writable and urlsplit(url).scheme in ("http", "https") and not CloudStore.is_cloud(url):
-        raise ObjectStoreError(f"{url}: a web server is read only: publish to the folder that it serves, or to s3://")
-    return CloudStore(url)

@@ -24,8 +24,9 @@ from storage.notes import checkpoint_store
 from storage.notes.note import NOTE_BYTES_MAX, Note
 from storage.opening import RECOVERY_DEGRADED
 from storage.publication import payload_bundle, tiles
-from storage.publication.object_store import Found, ObjectStore, open_store
+from storage.publication.object_store import Found, ObjectStore
 from storage.publication.payload_bundle import Elsewhere, Payload
+from storage.publication.places import open_store
 from storage.publication.uploads import Uploads
 from storage.tree import HASH_BYTES, leaf
 

@@ -27,8 +27,9 @@ from storage.mending.retire import Retired
 from storage.notes import checkpoint as checkpoints
 from storage.notes.note import NOTE_BYTES_MAX
 from storage.publication import payload_bundle, tiles
-from storage.publication.object_store import ObjectReader, ObjectStore, folder_of, holds_run, is_url, open_store
+from storage.publication.object_store import ObjectReader, ObjectStore
 from storage.publication.payload_bundle import Elsewhere, Payload
+from storage.publication.places import folder_of, holds_run, is_url, open_store
 from storage.publication.published_tree import PublishedTree
 from storage.publication.read_ahead import ReadAhead
 from storage.tree import HASH_BYTES, Head

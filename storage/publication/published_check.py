@@ -12,7 +12,8 @@ from storage.mending.retire import Retired
 from storage.notes import checkpoint as checkpoints
 from storage.notes.keys import VerifierKey, verified
 from storage.publication import tiles
-from storage.publication.object_store import ObjectStore, open_store
+from storage.publication.object_store import ObjectStore
+from storage.publication.places import open_store
 from storage.publication.published import CHECKPOINT, PublishedLedger, read_checkpoint
 from storage.tree import Head
 from storage.wall_clock import WallClock

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage import hashing, regular_file
+from storage import hashing, regular_file, replaced_file
 from storage.errors import ForkError, IntegrityError, RollbackError, StorageError
 from storage.reader import Reader, name_of
 from storage.system_errors import mapped_os_error
@@ -181,26 +180,7 @@ class ConsumerCursor:
 
     def save(self, cursor: Cursor) -> None:
         """Replace the file. Raises StorageFullError, ReadOnlyError."""
-        path = self.path.absolute()
-        temporary = path.with_name(path.name + ".tmp")
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            try:
-                os.write(descriptor, f"{cursor}\n".encode())
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            temporary.replace(path)
-            _sync_folder(path.parent)
+            replaced_file.replace(self.path.absolute(), f"{cursor}\n".encode())
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
             raise mapped_os_error(error, self.path) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from storage import hashing, layout, state, tree
+from storage.engine.sst_file import varint
 from storage.errors import IntegrityError, StorageError
 from storage.event import Event
 from storage.tree import Head
@@ -208,24 +209,13 @@ def _puts(record: bytes) -> Iterator[tuple[bytes, bytes]]:
             raise IndexError(f"tag {tag}")
         family, strings = _SHAPES[tag]
         if family:
-            _, at = _varint(record, at)
+            _, at = varint(record, at)
         pair = []
         for _ in range(strings):
-            length, at = _varint(record, at)
+            length, at = varint(record, at)
             if at + length > len(record):
                 raise IndexError("a string passes the end")
             pair.append(record[at : at + length])
             at += length
         if tag in _PUTS:
             yield pair[0], pair[1]
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7

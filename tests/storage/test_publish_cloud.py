@@ -20,7 +20,8 @@ from storage import (
     verify_published,
 )
 from storage.publication import tiles
-from storage.publication.object_store import Found, folder_of, is_url, open_store
+from storage.publication.object_store import Found
+from storage.publication.places import folder_of, is_url, open_store
 
 SIGNER = Signer("log.example", bytes(range(32)))
 KEY = SIGNER.verifier

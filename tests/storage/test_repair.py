@@ -7,7 +7,7 @@ import pytest
 
 from storage import Ledger, salvage_ledger, verify_ledger
 from storage.layout import FAMILIES, cursor_key, log_key, tile_key
-from storage.mending.repair import repair_ledger
+from storage.mending.repair_ledger import repair_ledger
 from storage.tree import leaf, leaf_hash
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -303,7 +303,7 @@ def test_an_interrupted_repair_leaves_the_old_or_the_new_and_a_second_one_ends_i
     done = python(
         f"""
 import os
-from storage.mending.repair import repair_ledger
+from storage.mending.repair_ledger import repair_ledger
 def step(name):
     if name == {stop_at!r}:
         os._exit(7)

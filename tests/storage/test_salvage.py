@@ -9,7 +9,7 @@ from storage import Ledger, StorageError, verify_ledger
 from storage.engine.sst_file import SstFile
 from storage.engine.wal_file import WalFile
 from storage.layout import FAMILIES, log_key
-from storage.mending.repair import repair_ledger
+from storage.mending.repair_ledger import repair_ledger
 
 N = 330
 FLUSHED = 300
@@ -247,7 +247,7 @@ def test_an_interrupted_salvage_leaves_the_old_or_the_new_and_a_second_one_ends_
     done = python(
         f"""
 import os
-from storage.mending.repair import repair_ledger
+from storage.mending.repair_ledger import repair_ledger
 def step(name):
     if name == {stop_at!r}:
         os._exit(7)
