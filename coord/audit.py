@@ -45,6 +45,7 @@ def audit(
     expect: tuple[int, bytes | str] | str | None = None,
     keys: Sequence[str] = (),
     progress: Progress | None = None,
+    now_ns: int | None = None,
 ) -> Report:
     """Check a run, or one that is published at a URL: its ledger, its structure, and every decision.
 
@@ -52,7 +53,8 @@ def audit(
     and seed. `expect` is (size, root), or the text of a checkpoint, kept elsewhere: the ledger must contain it.
     `keys` are verifier keys of the log: every checkpoint that the ledger keeps must be signed by one of them, and it
     must keep one.
-    `progress` is called with steps done and steps in all, two an event.
+    `progress` is called with steps done and steps in all, two an event. `now_ns` is what the time is: wall
+    times of events that are more than a day ahead of it are warned of.
 
     Never raises for damage; it raises ValueError for a malformed `expect` or key, NotALedgerError (of storage) where
     there is no ledger, ObjectStoreError where a URL can't be reached.
@@ -73,7 +75,7 @@ def audit(
     place = run if isinstance(run, str | Path) else run.path
     first = None if progress is None else lambda done, size: progress(done, 2 * size)
     told: set[int | None] = set()
-    for problem in stl.ledger_problems(place, report, wanted, first, keys):
+    for problem in stl.ledger_problems(place, report, wanted, first, keys, now_ns):
         report.add_problem(problem)
         told.add(problem.rank)
     if not isinstance(run, str | Path):

@@ -467,6 +467,7 @@ def ledger_problems(
     expect: tuple[int, bytes] | None,
     progress: Callable[[int, int], None] | None,
     keys: Sequence[str] = (),
+    now_ns: int | None = None,
 ) -> Iterator[Problem]:
     """Damage of the ledger itself; sets size and root of the report.
 
@@ -487,9 +488,9 @@ def ledger_problems(
     wanted = None if expect is None else Head(*expect)
     known = tuple(map(VerifierKey.parse, keys))
     if published:
-        found = verify_published(str(place), progress, known, wanted)
+        found = verify_published(str(place), progress, known, wanted, now_ns=now_ns)
     else:
-        found = verify_ledger(place, progress, keys=known)
+        found = verify_ledger(place, progress, keys=known, now_ns=now_ns)
     report.checkpoints, report.signed_size = found.checkpoints, found.signed_size
     report.size, report.root = found.size, found.root
     report.retired, report.retired_count = found.retired, found.retired_count

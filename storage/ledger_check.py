@@ -157,7 +157,11 @@ def _open(run: Path, report: LedgerReport) -> Store | None:
         report.add(None, error.file or "ledger", "a database that opens", "damage", str(error))
     try:
         return engines.open_store(layout.store_path(run), read_only=True, paranoid=False)
-    except IntegrityError:
+    except IntegrityError as error:
+        if report.head_seen is not None and report.head_seen.size:
+            size = report.head_seen.size
+            text = str(opening.missing(run, size, error))
+            report.add(None, "ledger", f"{size} events", "a database that does not open", text)
         return None
 
 

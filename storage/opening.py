@@ -13,6 +13,7 @@ from storage import head as head_file
 from storage import layout, replaced_file, state
 from storage.engine import engines
 from storage.engine.files import Engine, engine_of
+from storage.engine.lost_store import LostStore
 from storage.engine.patched_store import PatchedStore, tiles_from_log
 from storage.engine.store import Store
 from storage.errors import (
@@ -86,7 +87,9 @@ def open_run(
     if not has_store(run):
         seen = head_file.read(layout.head_path(run))
         size = 0 if seen is None else seen.size
-        raise RollbackError(f"{run}: HEAD names {size} events, the store is gone", size, 0)
+        gone = RollbackError(f"{run}: HEAD names {size} events, the store is gone", size, 0)
+        gone.hint = repair_hint(run)
+        raise gone
     if engine is not None and (found := engine_of(layout.store_path(run))) != engine:
         raise StorageError(f"{run}: the engine of this ledger is {found}, asked for was {engine}")
     if not writable:
@@ -173,12 +176,17 @@ def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tu
     try:
         store = engines.open_store(layout.store_path(run), read_only=True)
     except IntegrityError as error:
+        error.hint = repair_hint(run)
         if strict:
-            error.hint = repair_hint(run)
             raise
         refused = error
         try:
             store = engines.open_store(layout.store_path(run), read_only=True, paranoid=False)
+        except IntegrityError:
+            named = _largest(seen, signed)
+            if named is None or expect is not None:
+                raise error from None
+            return _lost(run, named, error)
         except StorageError:
             raise error from None
     try:
@@ -189,6 +197,26 @@ def _open_to_read(run: Path, expect: Head | None, *, strict: bool = False) -> tu
     if refused is not None:
         opened.note(RECOVERY_DEGRADED, refused)
     return opened.patched or store, opened
+
+
+def _largest(seen: Head | IntegrityError | None, signed: Head | None) -> Head | None:
+    heads = [head for head in (seen, signed) if isinstance(head, Head) and head.size]
+    return max(heads, key=lambda head: head.size, default=None)
+
+
+def _lost(run: Path, named: Head, why: IntegrityError) -> tuple[Store, Opened]:
+    """A ledger whose database can't be opened: its head is what HEAD or the checkpoint names, no event can be read."""
+    opened = Opened(named, EMPTY, named)
+    opened.note(RECOVERY_DEGRADED, why)
+    opened.note(RECOVERY_DEGRADED, missing(run, named.size, why))
+    return LostStore(why), opened
+
+
+def missing(run: Path, size: int, why: IntegrityError) -> IntegrityError:
+    """That of a database that can't be opened, all events are missing."""
+    error = IntegrityError(f"{run}: {size} events are known of: ranks 0..{size - 1} are missing", range(size), why.file)
+    error.hint = repair_hint(run)
+    return error
 
 
 def repair_hint(run: Path) -> str:

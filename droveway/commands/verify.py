@@ -1,12 +1,13 @@
 """`droveway verify RUN|URL`."""
 
+import time
 from pathlib import Path
 from typing import Any
 
 import click
 
 from droveway import exits
-from droveway.exits import InputProblem, UsageProblem, reading
+from droveway.exits import InputProblem, UsageProblem, quoted, reading
 from droveway.keys_given import verifier_key
 from droveway.main import command as declare
 from droveway.main import place
@@ -50,6 +51,7 @@ def command(
             None, "expected --resimulate or --no-replan, got both", "--resimulate plans everything again"
         )
     from coord.audit import audit
+    from coord.stl import is_published
     from droveway.reading_run import reading_ledger
 
     for key in keys:
@@ -57,8 +59,10 @@ def command(
     wanted = None if expect is None else checkpoint(expect, keys)
     with Progress("events", quiet=out.quiet) as progress, reading_ledger(run):
         report = audit(run, replan=not no_replan, resimulate=resimulate, expect=wanted, keys=keys,
-                       progress=progress.update)  # fmt: skip
+                       progress=progress.update, now_ns=time.time_ns())  # fmt: skip
     tell(out, run, report)
+    if any(problem.where != "checkpoint" for problem in report.problems) and not is_published(run):
+        out.note(f"hint: droveway repair {quoted(run)} puts right what can be, and names what is lost")
     return exits.YES if report.ok else exits.NO
 
 

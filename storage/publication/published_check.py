@@ -22,13 +22,18 @@ Progress = Callable[[int, int], None]
 
 
 def verify_published(
-    url: str, progress: Progress | None = None, keys: Sequence[VerifierKey] = (), expect: Head | None = None
+    url: str,
+    progress: Progress | None = None,
+    keys: Sequence[VerifierKey] = (),
+    expect: Head | None = None,
+    now_ns: int | None = None,
 ) -> LedgerReport:
     """Check a published ledger: the checkpoint, every tile, leaf and payload, each event (canonical bytes, id, leaf,
     sequence).
 
     progress: called with events done and in all.  keys: those of the log; one of them must have signed the checkpoint.
     Without keys nobody is known to have signed it.  expect: a head that the ledger must contain.
+    now_ns: what the time is; wall times more than a day ahead of it are warned of.
 
     Damage is reported, never raised; each problem names its object, and the ranks that can't be trusted. Raises
     ObjectStoreError where the place can't be reached, NotALedgerError where nothing is published there.
@@ -46,7 +51,7 @@ def verify_published(
     """
     store = open_store(url, writable=False)
     try:
-        return _Check(store, url, progress).run(tuple(keys), expect)
+        return _Check(store, url, progress, now_ns).run(tuple(keys), expect)
     finally:
         store.close()
 
@@ -54,12 +59,12 @@ def verify_published(
 class _Check:
     """One pass over the tiles of leaves; those above are checked on the way to the root."""
 
-    def __init__(self, store: ObjectStore, url: str, progress: Progress | None) -> None:
+    def __init__(self, store: ObjectStore, url: str, progress: Progress | None, now_ns: int | None) -> None:
         self.store = store
         self.report = LedgerReport(url)
         self.progress = progress
         self.sequences: dict[str, int] = {}
-        self.clock = WallClock()
+        self.clock = WallClock(now_ns)
 
     def run(self, keys: tuple[VerifierKey, ...], expect: Head | None) -> LedgerReport:
         note = read_checkpoint(self.store)

@@ -1,6 +1,7 @@
 """Every kind of bad input: its message, its exit code, and nothing half-written."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -348,8 +349,11 @@ def test_a_ledger_without_its_manifest_is_damage(name: str, ask: Ask, copied: Pa
     for path in (copied / "ledger").glob(f"{name}*"):
         path.unlink()
     told = ask("verify", copied)
-    assert told.code in (1, 3) and "Traceback" not in told.err
-    assert ask("replay", copied).code == 3
+    assert told.code == 1 and "Traceback" not in told.err
+    assert re.search(r"ranks 0\.\.\d+ are missing\n", told.out)
+    assert told.err == f"hint: droveway repair {copied} puts right what can be, and names what is lost\n"
+    for command in ("replay", "info"):
+        assert ask(command, copied).code == 3
 
 
 def test_verify_names_frame_agent_and_field_of_a_rewritten_decision(ask: Ask, copied: Path) -> None:

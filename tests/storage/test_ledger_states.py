@@ -188,6 +188,61 @@ def test_fewer_events_than_head_names_is_recovery_degraded(stored):
         assert "ranks 300..309 are missing" in str(ledger.problems[0])
 
 
+def make_unreadable(run):
+    """Remove, or overwrite, what the engine needs first."""
+    data, current = run / "ledger" / "data.mdb", run / "ledger" / "CURRENT"
+    if data.exists():
+        with data.open("r+b") as stream:
+            stream.write(bytes(range(256)) * 32)
+    else:
+        current.unlink()
+
+
+def test_a_database_that_does_not_open_is_recovery_degraded_and_names_every_rank(stored, directory_digest, tmp_path):
+    run, events, head = stored
+    whole = contents(run)
+    make_unreadable(run)
+    before = directory_digest(run)
+    with pytest.raises(IntegrityError) as caught:
+        Ledger.open(run)
+    hint = f"droveway repair {run} puts right what can be, and names what is lost"
+    assert caught.value.hint == hint
+    with Ledger.open(run, "r") as ledger:
+        assert (ledger.manifest_status, ledger.mode) == ("RECOVERY_DEGRADED", "r")
+        assert (ledger.head().size, ledger.head().root[:16]) == (N, head.root[:16])
+        assert str(ledger.problems[1]) == f"{run}: 300 events are known of: ranks 0..299 are missing"
+        assert list(ledger.problems[1].ranks) == list(range(N))
+        assert {problem.hint for problem in ledger.problems} == {hint}
+        for read in (
+            lambda: ledger.at(7),
+            lambda: next(ledger.scan(7)),
+            lambda: ledger.get(events[7].id),
+            lambda: ledger.prove(7),
+            lambda: ledger.consistency(7),
+            ledger.checkpoints,
+        ):
+            with pytest.raises(IntegrityError):
+                read()
+        with pytest.raises(ReadOnlyError):
+            ledger.append(events[0])
+        assert directory_digest(run) == before
+        assert ledger.salvage(tmp_path / "new").ok
+    assert contents(tmp_path / "new") == whole
+    report = verify_ledger(run)
+    assert "ranks 0..299 are missing" in report.problems[-1].text
+    assert not report.ok
+
+
+def test_a_database_that_does_not_open_is_refused_where_nothing_is_known_or_a_head_is_expected(stored):
+    run, _, head = stored
+    make_unreadable(run)
+    with pytest.raises(IntegrityError):
+        Ledger.open(run, "r", expect=head)
+    (run / "HEAD").unlink()
+    with pytest.raises(IntegrityError):
+        Ledger.open(run, "r")
+
+
 def test_fewer_events_than_a_checkpoint_names_is_recovery_degraded_until_the_loss_is_accepted(
     stored, make_event, tmp_path
 ):
