@@ -37,9 +37,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def require_place(path: Path) -> None:
-    """Refuse an output whose folder is missing, or which is a folder itself, a pipe or a device: exit 2."""
+    """Refuse an output whose folder is missing, and one that is a folder, a pipe, a device, part of a run: exit 2."""
     with writing(path):  # even looking fails for a name that no file can have
         folder, place, other = path.is_dir(), path.parent.is_dir(), path.exists() and not path.is_file()
+        run = _run_of(path)
+    if run is not None:
+        raise UsageProblem(path, f"expected a file to write, got a part of the run {run}", "choose another output")
     if folder:
         raise UsageProblem(path, "expected a file to write, got a folder")
     if other:  # it would be replaced by a file
@@ -61,6 +64,16 @@ def require_another(path: Path, *sources: Path | None) -> None:
         with contextlib.suppress(OSError):
             if source is not None and path.samefile(source):
                 raise UsageProblem(path, "expected another file than the input", "choose another output")
+
+
+def _run_of(path: Path) -> Path | None:
+    """The run that would be damaged by writing here: its head, its checkpoint, or what lies in its ledger."""
+    target = Path(os.path.realpath(path))
+    for run in target.parents:
+        part = target.relative_to(run).parts[0]
+        if part in ("HEAD", "checkpoint", "ledger") and (run / "ledger").is_dir() and (run / "HEAD").exists():
+            return run
+    return None
 
 
 def _sync(path: Path) -> None:

@@ -1,5 +1,6 @@
 """`droveway prove RUN --rank N -o FILE`."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ from droveway.exits import UsageProblem, quoted
 from droveway.main import PATH, WholeNumber
 from droveway.main import command as declare
 from droveway.output import Output, table
-from droveway.whole_file import require_place, whole_file
+from droveway.whole_file import require_another, require_place, whole_file
 
 if TYPE_CHECKING:
     from storage import Ledger
@@ -35,6 +36,9 @@ def command(out: Output, run: Path, rank: int, file: Path, event_file: Path | No
     for place in (file, event_file):
         if place is not None:
             require_place(place)
+            require_another(place, key)
+    if event_file is not None and os.path.realpath(event_file) == os.path.realpath(file):
+        raise UsageProblem(event_file, "--event: expected another file than that of the proof", "name two files")
     from droveway.keys_given import log_signer
     from droveway.reading_run import reading_ledger
     from storage import Ledger, TlogProof

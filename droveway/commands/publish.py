@@ -28,8 +28,10 @@ def command(out: Output, run: Path, url: str, key: Path | None, every: bool) -> 
     environment. Only what is new is written, the checkpoint last: a publication that was cut short is finished by the
     next one. Without --key the last signed checkpoint is published, and what it covers, also beside a live writer.
     """
+    if not url:
+        raise UsageProblem(None, "URL: expected a path or a URL, got nothing")
     from droveway.reading_run import reading_ledger
-    from storage import Ledger, SignatureError
+    from storage import Ledger, SignatureError, StorageError
     from storage.opening import require_run
 
     with reading_ledger(run):
@@ -42,6 +44,10 @@ def command(out: Output, run: Path, url: str, key: Path | None, every: bool) -> 
         except SignatureError as error:
             hint = f"droveway keygen -o KEYFILE, then droveway publish {quoted(run)} {quoted(url)} --key KEYFILE"
             raise UsageProblem(None, str(error), hint) from error
+        except StorageError as error:
+            if str(error).startswith(url) and url:  # about the place, which the text names, not about the run
+                error.droveway_path = None  # type: ignore[attr-defined]
+            raise
     newer = report.ledger_size - report.size
     if newer > 0:
         out.note(f"{run}: {newer} events are newer than its last checkpoint; --key signs and publishes them, too")

@@ -18,6 +18,7 @@ from droveway.progress import Progress
 from droveway.rank_ranges import shown
 
 SHOWN_MAX = 10
+CHECKPOINT_BYTES_MAX = 1 << 16
 
 
 @declare("verify")
@@ -60,7 +61,7 @@ def command(
     with Progress("events", quiet=out.quiet) as progress, reading_ledger(run):
         report = audit(run, replan=not no_replan, resimulate=resimulate, expect=wanted, keys=keys,
                        progress=progress.update, now_ns=time.time_ns())  # fmt: skip
-    tell(out, run, report)
+    tell(out, run, report, keys)
     if any(problem.where != "checkpoint" for problem in report.problems) and not is_published(run):
         out.note(f"hint: droveway repair {quoted(run)} puts right what can be, and names what is lost")
     return exits.YES if report.ok else exits.NO
@@ -81,8 +82,10 @@ def checkpoint(text: str, keys: tuple[str, ...] = ()) -> tuple[int, bytes]:
             ) from None
     if not path.exists():
         raise InputProblem(path, "expected SIZE:ROOT or a checkpoint file, got: no such file")
-    with reading(path):
-        content = path.read_bytes()
+    with reading(path), path.open("rb") as stream:
+        content = stream.read(CHECKPOINT_BYTES_MAX + 1)
+    if len(content) > CHECKPOINT_BYTES_MAX:
+        raise InputProblem(path, f"expected a checkpoint of at most {CHECKPOINT_BYTES_MAX} bytes, got more")
     if keys or b"\n\n" in content:
         return signed_checkpoint(path, content, keys)
     try:
@@ -106,7 +109,7 @@ def signed_checkpoint(path: Path, content: bytes, keys: tuple[str, ...]) -> tupl
     return found.size, found.root
 
 
-def tell(out: Output, run: Path | str, report: Any) -> None:
+def tell(out: Output, run: Path | str, report: Any, keys: tuple[str, ...]) -> None:
     """The findings in the order of the ledger, then the answer."""
     kept = SHOWN_MAX if not out.as_json else None
     groups = grouped(report.problems)[:kept]
@@ -149,7 +152,7 @@ def tell(out: Output, run: Path | str, report: Any) -> None:
         "not_replayable_ranks": report.not_replayable,
         "warnings": report.warnings,
     }
-    out.result(record, answer(report))
+    out.result(record, answer(report, keys))
 
 
 def stored_ids(run: Path | str) -> OutsideIds:
@@ -165,15 +168,17 @@ def stored_ids(run: Path | str) -> OutsideIds:
         return OutsideIds()
 
 
-def signatures(report: Any) -> str:
+def signatures(report: Any, keys: tuple[str, ...]) -> str:
     """One line: how many checkpoints, and what of their signatures is known."""
     count = "1 checkpoint" if report.checkpoints == 1 else f"{report.checkpoints} checkpoints"
+    if report.signed_size is None and keys:
+        return f"{count}, none of them of this tree and signed by the key"
     if report.signed_size is None:
         return f"{count}, of this tree unless a problem says else; signatures not checked: no key"
     return f"{count}; the first {report.signed_size} of {report.size} events are under one that the key signed"
 
 
-def answer(report: Any) -> str:
+def answer(report: Any, keys: tuple[str, ...]) -> str:
     """One line: verified or not, and how much was done."""
     root = "none" if report.root is None else report.root.hex()
     done = f"{report.size} events, {report.frames} decisions"
@@ -186,7 +191,7 @@ def answer(report: Any) -> str:
         done += f"; of other kinds the bytes only: {kinds}"
     lines = [f"root  {root}", *(f"warning: {text}" for text in report.warnings)]
     if report.checkpoints:
-        lines.append(signatures(report))
+        lines.append(signatures(report, keys))
     if report.retired_count:
         lines.insert(0, f"retired: ranks {shown(report.retired)}: payloads removed, leaves and proofs kept")
     if report.not_replayable:

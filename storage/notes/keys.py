@@ -201,10 +201,15 @@ def _check_id(text: str, key: VerifierKey, what: str) -> None:
 def write_key(path: str | os.PathLike[str], signer: Signer) -> None:
     """Write a new key file, mode 0600 whatever the umask, on the disk when this returns.
 
-    Raises KeyFileError where the file exists, and inside a RUN directory, which people copy and publish.
+    Raises KeyFileError where the file exists, inside a RUN directory, which people copy and publish, and for a name so
+    long that the file could not be read again.
     """
     place = Path(path)
     _refuse_inside_run(place)
+    line = f"{signer.text()}\n".encode()
+    if len(line) > KEY_FILE_BYTES_MAX:
+        text = f"{place}: a key file has at most {KEY_FILE_BYTES_MAX} bytes, this one would have {len(line)}"
+        raise KeyFileError(text, "choose a shorter name")
     try:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
@@ -212,7 +217,9 @@ def write_key(path: str | os.PathLike[str], signer: Signer) -> None:
     try:
         try:
             os.fchmod(descriptor, 0o600)
-            os.write(descriptor, f"{signer.text()}\n".encode())
+            left = memoryview(line)
+            while left:
+                left = left[os.write(descriptor, left) :]
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -20,14 +20,25 @@ def is_url(text: str) -> bool:
 
 
 def folder_of(url: str) -> Path | None:
-    """The folder that a path or a file URL names; None for other URLs. Raises NotALedgerError for a foreign host."""
+    """The folder that a path or a file URL names; None for other URLs.
+
+    Raises ObjectStoreError for an empty text and what is no URL, NotALedgerError for a file URL without a folder or
+    with a foreign host.
+    """
+    if not url:
+        raise ObjectStoreError("expected a path or a URL, got nothing")
     if not is_url(url):
         return Path(url)
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ObjectStoreError(f"{url}: expected a URL: {error}") from error
     if parts.scheme != "file":
         return None
     if parts.netloc not in ("", "localhost"):
         raise NotALedgerError(f"{url}: expected file:///FOLDER, got the host {parts.netloc!r}")
+    if not parts.path:
+        raise NotALedgerError(f"{url}: expected file:///FOLDER, got no folder")
     return Path(unquote(parts.path))
 
 

@@ -146,7 +146,7 @@ def test_another_log_at_the_place_is_refused(ask: Ask, signed_run: Path, yard_ru
     told = ask("publish", run, tmp_path / "web", "--key", key)
     assert (told.code, told.out) == (2, "")
     text = "the ledger of 'yard.example' is published there, got one of 'other.example'"
-    assert told.err == f"error: {run}: {tmp_path / 'web'}: {text}\n"
+    assert told.err == f"error: {tmp_path / 'web'}: {text}\n"
 
 
 def test_a_published_run_is_explained_and_compared_like_the_run(ask: Ask, signed_run: Path, tmp_path: Path) -> None:
@@ -186,3 +186,13 @@ def test_the_key_of_a_witness_signs_no_run(ask: Ask, signed_run: Path, tmp_path:
     told = ask("publish", signed_run, tmp_path / "web", "--key", key)
     assert told.code == 3
     assert told.err.startswith(f"error: {key}: expected the key of a log, got one of a witness")
+
+
+def test_an_error_of_the_place_names_the_place(ask: Ask, signed_run: Path, tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_bytes(b"")
+    told = ask("publish", signed_run, place)
+    assert (told.code, told.err) == (2, f"error: {place}/payload/000.p/61: Not a directory\n")
+    told = ask("publish", signed_run, "")
+    assert (told.code, told.err) == (2, "error: URL: expected a path or a URL, got nothing\n")
+    assert ask("verify", "http://[::1").code == 3

@@ -293,3 +293,36 @@ def test_the_commands_of_the_ledger_page_run_in_their_order(
     assert done.stdout.count("verified") == 4
     assert "is at rank 7" in done.stdout.splitlines()[-3]
     assert json.loads(ask_process("verify", tmp_path / "run", "--json").out)["checkpoints"] == 1
+
+
+def test_no_output_is_written_over_a_part_of_a_run_over_the_key_or_over_the_other_output(
+    ask: Ask, folder: Path, tmp_path: Path
+) -> None:
+    run, key = tmp_path / "run", tmp_path / "log.key"
+    shutil.copytree(folder / "run", run)
+    shutil.copy2(folder / "log.key", key)
+    (tmp_path / "link").symlink_to(run / "HEAD")
+    before = {path: path.read_bytes() for path in (*run.rglob("*"), key) if path.is_file()}
+    for part in (run / "HEAD", run / "checkpoint", run / "ledger" / "CURRENT", tmp_path / "link"):
+        told = ask("prove", run, "--rank", 1, "-o", part)
+        assert (told.code, told.out) == (2, "")
+        text = f"error: {part}: expected a file to write, got a part of the run {run}\nhint: choose another output\n"
+        assert told.err == text
+        assert ask("export", run, "--jsonl", part).code == 2
+    told = ask("prove", run, "--rank", 1, "-o", key, "--key", key)
+    assert told.err == f"error: {key}: expected another file than the input\nhint: choose another output\n"
+    told = ask("prove", run, "--rank", 1, "-o", tmp_path / "p", "--event", tmp_path / "run" / ".." / "p")
+    assert told.code == 2 and "--event: expected another file than that of the proof" in told.err
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_file_without_end_is_no_checkpoint(ask: Ask, folder: Path) -> None:
+    told = ask("verify", folder / "run", "--expect", "/dev/zero")
+    assert (told.code, told.err) == (3, "error: /dev/zero: expected a checkpoint of at most 65536 bytes, got more\n")
+
+
+def test_with_a_key_that_signed_nothing_the_answer_does_not_say_that_there_was_none(ask: Ask, folder: Path) -> None:
+    told = ask("verify", folder / "run", "--no-replan", "--key", vkey(seed=bytes(32)))
+    assert told.code == 1
+    assert told.out.endswith("\n1 checkpoint, none of them of this tree and signed by the key\n")

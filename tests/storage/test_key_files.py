@@ -115,3 +115,12 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(Exception, match="expected a regular file, got a folder, a pipe or a device"):
         read_key(tmp_path / "pipe")
+
+
+def test_a_key_that_could_not_be_read_again_is_not_written(tmp_path):
+    longest = 4096 - len(LOG.text()) - 1 + len(LOG.name)
+    write_key(tmp_path / "longest.key", Signer("n" * longest, bytes(range(32))))
+    assert read_key(tmp_path / "longest.key").name == "n" * longest
+    with pytest.raises(KeyFileError, match="a key file has at most 4096 bytes, this one would have 4097"):
+        write_key(tmp_path / "log.key", Signer("n" * (longest + 1), bytes(range(32))))
+    assert not (tmp_path / "log.key").exists()

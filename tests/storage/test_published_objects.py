@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import tree
-from storage.errors import IntegrityError
+from storage.errors import IntegrityError, StorageError
 from storage.mending import retired_list
 from storage.publication import payload_bundle, tiles
 from storage.publication.payload_bundle import Elsewhere
+from storage.publication.places import open_store
 
 LEAF = tree.leaf(bytes(32), 300)
 
@@ -204,3 +205,18 @@ def test_the_objects_of_the_published_page_are_what_publishing_its_events_writes
     assert (web / "tile/entries/000.p/2").read_bytes() == page_hex("published", "entries")
     assert (web / "payload/000.p/2").read_bytes().startswith(page_hex("published", "payload"))
     assert re.search(r"^Version: ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("", "expected a path or a URL, got nothing"),
+        ("file://", "file://: expected file:///FOLDER, got no folder"),
+        ("file://localhost", "file://localhost: expected file:///FOLDER, got no folder"),
+        ("http://[::1", "http://[::1: expected a URL: Invalid IPv6 URL"),
+    ],
+)
+def test_a_place_without_a_name_is_not_the_working_folder(place, text):
+    with pytest.raises(StorageError) as raised:
+        open_store(place, writable=False)
+    assert str(raised.value) == text
