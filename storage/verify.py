@@ -30,7 +30,7 @@ class NotVerified(Exception):
     """The answer is no, and why."""
 
 
-class Malformed(NotVerified, ValueError):
+class Malformed(NotVerified, ValueError, argparse.ArgumentTypeError):
     """What is given is no proof file or no verifier key."""
 
 
@@ -225,9 +225,6 @@ def parse_checkpoint(note: str) -> tuple[str, str, int, bytes, Signatures]:
     return text, lines[0], _decimal(lines[1], "size"), _base64(lines[2], "root", 32), signatures
 
 
-# The answer.
-
-
 def check(proof: bytes, event: bytes, log: Key, witnesses: Sequence[Key] = (), quorum: int | None = None) -> Verified:
     """What a proof file proves of an event's bytes. Raises NotVerified, and Malformed for no proof file or key."""
     others = set(witnesses)
@@ -272,11 +269,12 @@ def _verifies(public: bytes, signature: bytes, message: bytes) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("proof", metavar="PROOF", type=Path)
-    parser.add_argument("--event", metavar="FILE", type=Path, required=True)
-    parser.add_argument("--key", metavar="VKEY", required=True, type=parse_key)
-    parser.add_argument("--witness", metavar="VKEY", action="append", default=[], type=parse_key)
-    parser.add_argument("--quorum", metavar="K", type=int)
+    add = parser.add_argument
+    add("proof", metavar="PROOF", type=Path, help="the proof file")
+    add("--event", metavar="FILE", type=Path, required=True, help="the bytes of the event")
+    add("--key", metavar="VKEY", required=True, type=parse_key, help="the log's verifier key: the text, no file")
+    add("--witness", metavar="VKEY", action="append", default=[], type=parse_key, help="of a witness; repeatable")
+    add("--quorum", metavar="K", type=int, help="so many witnesses must have cosigned; default: all")
     given = parser.parse_args(arguments)
     if given.quorum is not None and not 1 <= given.quorum <= len(given.witness):
         parser.error("--quorum must be at least 1 and at most the number of --witness keys")
@@ -287,6 +285,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, Malformed) as error:
         print(f"error: {error if isinstance(error, OSError) else f'{given.proof}: {error}'}", file=sys.stderr)
         return 3
+    except ModuleNotFoundError as error:
+        parser.error(f"{error.msg}: pip install blake3 cryptography")
     except NotVerified as error:
         print(f"NOT VERIFIED: {error}")
         return 1

@@ -315,3 +315,23 @@ def test_the_published_cases_get_the_same_answer_from_verifier_and_library(data,
         assert answers == (not case["wantErr"],) * 2, file
         passed += answers[0]
     assert passed > 0
+
+
+def test_a_text_that_is_no_key_is_told_what_one_looks_like(alone):
+    _, run = alone
+    code, out, err = run("proof", "--event", "event", "--key", "event")
+    assert (code, out) == (2, "")
+    wrong = "verifier key: expected NAME+ID+BASE64, of type 1 or 4, with the id of the key"
+    assert err.splitlines()[-1] == f"verify.py: error: argument --key: {wrong}"
+
+
+@pytest.mark.parametrize("package", ["blake3", "cryptography"])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(alone, package):
+    folder, _ = alone
+    start = f"import runpy, sys; sys.modules['{package}'] = None; runpy.run_path('verify.py', run_name='__main__')"
+    words = ("proof", "--event", "event", "--key", str(LOG.verifier))
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", start, *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr and done.stderr.endswith(": pip install blake3 cryptography\n")
