@@ -166,8 +166,17 @@ def place(text: str) -> Path | str:
     return text if "://" in text else Path(text)
 
 
-# A path that is checked when it is used: a bad input file is exit 3, not a usage error.
-PATH: Final = click.Path(path_type=Path, readable=False)
+class LocalPath(click.Path):
+    """A path that is checked when it is used: a bad input file is exit 3, not a usage error. A URL is one at once."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path; UsageError for a URL, of which pathlib would drop a slash."""
+        if isinstance(value, str) and "://" in value and not Path(value).exists():
+            self.fail(f"expected a file or folder here, got the URL {value}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH: Final = LocalPath(path_type=Path, readable=False)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

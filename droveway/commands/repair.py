@@ -41,9 +41,7 @@ def command(out: Output, run: Path, accept_loss: bool, sources: tuple[str, ...])
         report = repair_ledger(run, accept_loss=accept_loss, sources=sources)
     out.result(record(run, report), "\n".join(lines(report)))
     if report.ranks_lost and not report.evidence and not accept_loss:
-        out.note(
-            "nothing was changed for what is lost: --from names another copy, --accept-loss goes on without (see docs)"
-        )
+        out.note("nothing was changed for what is lost: --from names another copy, --accept-loss goes on without it")
     return exits.YES if report.ok else exits.NO
 
 

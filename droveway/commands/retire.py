@@ -38,6 +38,7 @@ def command(out: Output, run: Path, ranks: str) -> int:
             last = max(last for _, last in wanted)
             if last >= head.size:
                 raise UsageProblem(run, f"--ranks: expected ranks below {head.size}, got {last}")
+            first = next(ledger.scan(0, 1, retired=True))[1] if wanted[0][0] == 0 else None
             asked = sum(last - first + 1 for first, last in wanted)
             done = ledger.retire(rank for first, last in wanted for rank in range(first, last + 1))
     record = {"run": run, "ranks": [list(pair) for pair in wanted], "retired": len(done), "before": asked - len(done)}
@@ -46,4 +47,6 @@ def command(out: Output, run: Path, ranks: str) -> int:
     if asked > len(done):
         text += f", {asked - len(done)} were gone before"
     out.result(record, f"{text}\nroot  {head.root.hex()}")
+    if getattr(first, "kind", "") == "coord.scenario":
+        out.note("rank 0 is the scenario of a run: info, replay and explain can't read the run without it")
     return exits.YES

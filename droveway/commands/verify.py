@@ -174,7 +174,7 @@ def signatures(report: Any, keys: tuple[str, ...]) -> str:
     if report.signed_size is None and keys:
         return f"{count}, none of them of this tree and signed by the key"
     if report.signed_size is None:
-        return f"{count}, of this tree unless a problem says else; signatures not checked: no key"
+        return f"{count}, held against the tree only: no --key is given, so no signature was checked"
     return f"{count}; the first {report.signed_size} of {report.size} events are under one that the key signed"
 
 

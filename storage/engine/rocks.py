@@ -453,6 +453,7 @@ def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None)
     if isinstance(error, StorageError):
         return error
     text = str(error) if folder is None else str(error).replace(str(folder), str(path))
+    text = re.sub(r"\s*\n\s*", " ", text.strip())  # an error is one line
     if isinstance(error, rocksdict.DbClosedError):
         return ClosedError(f"{path}: the ledger is closed")
     if "LOCK" in text and any(word in text for word in _LOCKED):

@@ -107,6 +107,12 @@ def repair_run(
     with _looked_at(run, sources) as (report, found, named):
         if not found.ok:
             _repair(run, report, found, named, accept_loss, step)
+        for name, source in named:
+            size = _size(source)
+            if size > report.size and not report.ranks_lost:
+                report.notes.append(
+                    f"{name} holds {size} events, {size - report.size} more than are named here: they were not taken"
+                )
     return report
 
 
@@ -166,6 +172,12 @@ def repair_open(store: Store, path: str, head: Head, patched: PatchedStore | Non
 
 def _no_step(_: str) -> None:
     pass
+
+
+def _size(source: Source) -> int:
+    """Events of a source; 0 where it does not say."""
+    head = getattr(source, "head", None)
+    return 0 if head is None else int(head().size)
 
 
 def _repair(

@@ -129,3 +129,57 @@ def test_repair_takes_events_from_another_copy(ask: Ask, run: Path, yard_run: Pa
     assert told.code == 0
     assert told.record["ranks_restored"] == {str(yard_run): [[3, 3]]}
     assert ask("diff", run, yard_run).code == 0
+
+
+def test_repair_says_where_another_copy_holds_more_events(ask: Ask, run: Path, yard_run: Path, tmp_path: Path) -> None:
+    from storage import head as head_file
+
+    with Ledger.open(yard_run, mode="r") as ledger:
+        events = [event for _, event in ledger.scan(0, 40)]
+    with Ledger.open(tmp_path / "older") as ledger:
+        ledger.append_many(events)
+    shutil.rmtree(tmp_path / "older" / "ledger")
+    assert head_file.read(tmp_path / "older" / "HEAD") is not None
+    told = ask("repair", tmp_path / "older", "--from", yard_run)
+    assert told.code == 0
+    assert f"{yard_run} holds 61 events, 21 more than are named here: they were not taken" in told.out.splitlines()
+    assert told.out.splitlines()[-2] == "whole again: 40 events"
+    again = ask("repair", tmp_path / "older", "--from", yard_run, "--json")
+    assert (again.code, again.record["changed"], len(again.record["notes"])) == (0, False, 1)
+
+
+def test_verify_leads_to_repair_where_there_is_damage_and_only_there(ask: Ask, run: Path) -> None:
+    told = ask("verify", run, "--expect", f"61:{'0' * 64}")
+    assert (told.code, told.err) == (1, "")
+    (run / "ledger" / "CURRENT").unlink()
+    told = ask("verify", run)
+    assert told.code == 1
+    assert told.err == f"hint: droveway repair {run} puts right what can be, and names what is lost\n"
+    lines = told.out.splitlines()
+    assert "CURRENT" in lines[0] and len(lines) == len(set(lines))  # nothing is told twice
+
+
+def test_what_the_engine_says_in_two_lines_is_one_line(ask: Ask, run: Path) -> None:
+    largest = max((run / "ledger").glob("*.sst"), key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[:-100])
+    told = ask("verify", run)
+    assert told.code == 1 and "Sst file size mismatch" in told.out
+    assert all(line.strip() and not line.startswith(" ") for line in told.out.splitlines())
+    told = ask("info", run)
+    assert told.code == 3 and told.err.splitlines()[-1].startswith("error: ")
+    assert all(line.startswith((f"{run}: ", "error: ")) for line in told.err.splitlines())
+
+
+def test_retiring_the_scenario_says_what_no_longer_works(ask: Ask, run: Path) -> None:
+    assert ask("retire", run, "--ranks", "5").err == ""
+    told = ask("retire", run, "--ranks", "0..3")
+    assert told.code == 0
+    assert told.err == "rank 0 is the scenario of a run: info, replay and explain can't read the run without it\n"
+    assert ask("info", run).code == 3
+
+
+def test_a_url_where_a_folder_is_meant_is_a_usage_error(ask: Ask, tmp_path: Path) -> None:
+    for words in (("info",), ("repair",), ("prove", "--rank", "1", "-o", tmp_path / "p")):
+        told = ask(words[0], "http://127.0.0.1:1/run", *words[1:])
+        assert told.code == 2
+        assert "expected a file or folder here, got the URL http://127.0.0.1:1/run" in told.err
