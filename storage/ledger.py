@@ -20,15 +20,15 @@ from storage.errors import (
     EventTooLargeError,
     IntegrityError,
     ReadOnlyError,
-    RetiredError,
     StorageError,
     StorageFullError,
 )
 from storage.event import EVENT_BYTES_MAX, Event
-from storage.mending.retire import Retired, is_retired, retire_events
+from storage.mending.retire import Retired, retire_events
 from storage.receipt import Receipt
 from storage.state import TreeState
-from storage.tree import HASH_BYTES, Head
+from storage.stored_events import StoredEvents
+from storage.tree import Head
 from storage.writer import Writer
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 Mode = Literal["rw", "r"]
 Sync = Literal["fsync", "os"]
 
-SCAN_CHUNK_BYTES = 1 << 20
 BYTES_BESIDE_EFFECT_MAX = 1024  # 2 names of 64 bytes, 16 parents of 34, 4 numbers of 9, keys and headers: 744
 
 
@@ -81,6 +80,7 @@ class Ledger:
         self._signs_for: str | None = None  # the origin whose kept checkpoints were all held against the tree
         self._closed: str | None = None
         self._store = store
+        self._events = StoredEvents(store, path)
         self._opened = opened
         self._writer = writer
         self._committer = None if writer is None else Committer(writer.commit, writer.keep_head)
@@ -202,46 +202,14 @@ class Ledger:
         Raises IndexError unless 0 <= rank < size, IntegrityError with the rank for a damaged event, RetiredError for
         one whose payload was removed.
         """
-        return self._present(rank, self._read(rank))
+        return self._events.present(rank, self._read(rank))
 
     def _read(self, rank: int) -> Event | Retired:
         self._check_open()
         size = self._head.size
         if not 0 <= rank < size:
             raise IndexError(f"Ledger.at: rank must be in [0, {size}), got {rank}")
-        try:
-            value = self._store.get("log", layout.log_key(rank))
-            tile = self._store.get("tree", layout.tile_key(0, rank // layout.TILE_HASHES)) or b""
-        except IntegrityError as error:
-            raise IntegrityError(f"{self.path}: rank {rank} can't be read: {error}", (rank,), error.file) from error
-        at = rank % layout.TILE_HASHES * HASH_BYTES
-        return self._checked(rank, value, None, tile[at : at + HASH_BYTES] or None)
-
-    def _present(self, rank: int, found: Event | Retired) -> Event:
-        if isinstance(found, Retired):
-            raise RetiredError(
-                f"{self.path}: rank {rank} is retired: the {found.length} bytes of event {found.id.hex()} were removed",
-                (rank,),
-            )
-        return found
-
-    def _checked(self, rank: int, value: bytes | None, hashed: bytes | None, leaf: bytes | None) -> Event | Retired:
-        fault = state.check_event(rank, value, hashed, leaf)
-        if fault is not None:
-            raise IntegrityError(
-                f"{self.path}: rank {rank} (log/{layout.log_key(rank).hex()}) {fault}",
-                (rank,),
-                f"log/{layout.log_key(rank).hex()}",
-            )
-        assert value is not None
-        if is_retired(value):
-            return Retired.decode(value)
-        try:
-            return Event.decode(value[32:])
-        except StorageError as error:
-            raise IntegrityError(
-                f"{self.path}: rank {rank} holds no event: {error}", (rank,), f"log/{layout.log_key(rank).hex()}"
-            ) from error
+        return self._events.read(rank)
 
     def get(self, event_id: bytes) -> Event:
         """The event with an id of 32 bytes. Raises KeyError for an unknown one, else as `at`."""
@@ -300,7 +268,7 @@ class Ledger:
         self._check_open()
         rank = start
         while rank < stop:
-            for chunk in self._chunks(rank, stop, retired):
+            for chunk in self._events.chunks(rank, stop, retired):
                 for pair in chunk:
                     if self._closed is not None:
                         self._check_open()
@@ -309,40 +277,8 @@ class Ledger:
             if rank < stop:
                 # The engine gave out fewer than there are: this raises, or goes on.
                 found = self._read(rank)
-                yield rank, found if retired else self._present(rank, found)
+                yield rank, found if retired else self._events.present(rank, found)
                 rank += 1
-
-    def _chunks(self, start: int, stop: int, retired: bool) -> Iterator[Sequence[tuple[int, Event | Retired]]]:
-        """Events from `start`, ending early where the engine fails or leaves a rank out."""
-        pairs, first, end = self._store.scan("log", layout.log_key(start), layout.log_key(stop)), start, None
-        while end is None:
-            to_tile_end = layout.TILE_HASHES - first % layout.TILE_HASHES
-            values, end = event_batch.take(pairs, first, to_tile_end, SCAN_CHUNK_BYTES, state.VALUE_BYTES_MAX)
-            if values:
-                yield from self._checked_chunk(first, values, retired)
-            first += len(values)
-        if isinstance(end, BaseException) and not isinstance(end, IntegrityError):
-            raise end
-
-    def _checked_chunk(
-        self, first: int, values: list[bytes], retired: bool
-    ) -> Iterator[Sequence[tuple[int, Event | Retired]]]:
-        try:
-            tile = self._store.get("tree", layout.tile_key(0, first // layout.TILE_HASHES)) or b""
-        except IntegrityError as error:
-            text = f"{self.path}: rank {first} can't be checked: {error}"
-            raise IntegrityError(text, (first,), error.file) from error
-        leaves = tile[first % layout.TILE_HASHES * HASH_BYTES :]
-        while values:
-            good = event_batch.checked(first, values, leaves)
-            if good:
-                yield good
-            first, values, leaves = first + len(good), values[len(good) :], leaves[HASH_BYTES * len(good) :]
-            if values:
-                # The first that is not good: retired, or damaged, which raises.
-                found = self._checked(first, values[0], None, leaves[:HASH_BYTES] or None)
-                yield ((first, found if retired else self._present(first, found)),)
-                first, values, leaves = first + 1, values[1:], leaves[HASH_BYTES:]
 
     def retire(self, ranks: Iterable[int]) -> list[int]:
         """Remove the payloads of events from the ledger and from its files; the ranks that had one, ascending.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from storage import layout, state, tree
 from storage.engine.store import Entry, Store
-from storage.errors import IntegrityError
+from storage.errors import IntegrityError, RetiredError
 from storage.tree import HASH_BYTES
 
 BATCH_RANKS_MAX = 1 << 16  # leaves in one atomic write: some 4 MB
@@ -39,6 +39,16 @@ class Retired:
 def is_retired(value: bytes) -> bool:
     """Whether a value of `log` is a leaf: no event has 9 bytes, so no id with an event has 41."""
     return len(value) == tree.LEAF_BYTES
+
+
+def retired_error(place: object, rank: int, found: Retired) -> RetiredError:
+    """That the event at a rank of a ledger, `place`, is retired.
+
+    >>> str(retired_error("run", 3, Retired(b"\\1", 265)))
+    'run: rank 3 is retired: the 265 bytes of event 01 were removed'
+    """
+    text = f"{place}: rank {rank} is retired: the {found.length} bytes of event {found.id.hex()} were removed"
+    return RetiredError(text, (rank,))
 
 
 def ranges(ranks: Iterable[int]) -> list[tuple[int, int]]:

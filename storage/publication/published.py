@@ -17,13 +17,12 @@ from storage.errors import (
     IntegrityError,
     NotALedgerError,
     NoteError,
-    RetiredError,
     RollbackError,
     StorageError,
 )
 from storage.event import EVENT_BYTES_MAX, Event
 from storage.layout import TILE_BYTES, TILE_HASHES
-from storage.mending.retire import Retired
+from storage.mending.retire import Retired, retired_error
 from storage.notes import checkpoint as checkpoints
 from storage.notes.note import NOTE_BYTES_MAX
 from storage.publication import payload_bundle, tiles
@@ -157,7 +156,7 @@ class PublishedLedger:
         """The event at a rank. Raises IndexError, IntegrityError and RetiredError as `Ledger.at`."""
         found = self._at(rank)
         if isinstance(found, Retired):
-            raise _retired(self.url, rank, found)
+            raise retired_error(self.url, rank, found)
         return found
 
     def _at(self, rank: int) -> Event | Retired:
@@ -213,7 +212,7 @@ class PublishedLedger:
             self.read_ahead(index, stop)
             for found, event in self._tile_events(rank, tile_stop):
                 if isinstance(event, Retired) and not retired:
-                    raise _retired(self.url, found, event)
+                    raise retired_error(self.url, found, event)
                 yield found, event  # type: ignore[misc]
             rank = tile_stop
 
@@ -384,8 +383,3 @@ class PublishedLedger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _retired(url: str, rank: int, found: Retired) -> RetiredError:
-    text = f"{url}: rank {rank} is retired: the {found.length} bytes of event {found.id.hex()} were removed"
-    return RetiredError(text, (rank,))

@@ -1,0 +1,89 @@
+"""What a store holds at the ranks of a ledger, each event checked against its id and its leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from storage import event_batch, layout, state
+from storage.engine.store import Store
+from storage.errors import IntegrityError, StorageError
+from storage.event import Event
+from storage.mending.retire import Retired, is_retired, retired_error
+from storage.tree import HASH_BYTES
+
+CHUNK_BYTES = 1 << 20
+
+
+class StoredEvents:
+    """Reads `log` and the leaves of `tree`; `path` is what errors name. Ranks must be those of the ledger."""
+
+    def __init__(self, store: Store, path: Path) -> None:
+        self._store = store
+        self._path = path
+
+    def read(self, rank: int) -> Event | Retired:
+        """What is stored at a rank. Raises IntegrityError naming it."""
+        try:
+            value = self._store.get("log", layout.log_key(rank))
+            tile = self._store.get("tree", layout.tile_key(0, rank // layout.TILE_HASHES)) or b""
+        except IntegrityError as error:
+            raise IntegrityError(f"{self._path}: rank {rank} can't be read: {error}", (rank,), error.file) from error
+        at = rank % layout.TILE_HASHES * HASH_BYTES
+        return self._checked(rank, value, tile[at : at + HASH_BYTES] or None)
+
+    def present(self, rank: int, found: Event | Retired) -> Event:
+        """What was found, unless it is retired: then RetiredError."""
+        if isinstance(found, Retired):
+            raise retired_error(self._path, rank, found)
+        return found
+
+    def _checked(self, rank: int, value: bytes | None, leaf: bytes | None) -> Event | Retired:
+        fault = state.check_event(rank, value, None, leaf)
+        if fault is not None:
+            raise IntegrityError(
+                f"{self._path}: rank {rank} (log/{layout.log_key(rank).hex()}) {fault}",
+                (rank,),
+                f"log/{layout.log_key(rank).hex()}",
+            )
+        assert value is not None
+        if is_retired(value):
+            return Retired.decode(value)
+        try:
+            return Event.decode(value[32:])
+        except StorageError as error:
+            raise IntegrityError(
+                f"{self._path}: rank {rank} holds no event: {error}", (rank,), f"log/{layout.log_key(rank).hex()}"
+            ) from error
+
+    def chunks(self, start: int, stop: int, retired: bool) -> Iterator[Sequence[tuple[int, Event | Retired]]]:
+        """Events from `start`, ending early where the engine fails or leaves a rank out."""
+        pairs, first, end = self._store.scan("log", layout.log_key(start), layout.log_key(stop)), start, None
+        while end is None:
+            to_tile_end = layout.TILE_HASHES - first % layout.TILE_HASHES
+            values, end = event_batch.take(pairs, first, to_tile_end, CHUNK_BYTES, state.VALUE_BYTES_MAX)
+            if values:
+                yield from self._checked_chunk(first, values, retired)
+            first += len(values)
+        if isinstance(end, BaseException) and not isinstance(end, IntegrityError):
+            raise end
+
+    def _checked_chunk(
+        self, first: int, values: list[bytes], retired: bool
+    ) -> Iterator[Sequence[tuple[int, Event | Retired]]]:
+        try:
+            tile = self._store.get("tree", layout.tile_key(0, first // layout.TILE_HASHES)) or b""
+        except IntegrityError as error:
+            text = f"{self._path}: rank {first} can't be checked: {error}"
+            raise IntegrityError(text, (first,), error.file) from error
+        leaves = tile[first % layout.TILE_HASHES * HASH_BYTES :]
+        while values:
+            good = event_batch.checked(first, values, leaves)
+            if good:
+                yield good
+            first, values, leaves = first + len(good), values[len(good) :], leaves[HASH_BYTES * len(good) :]
+            if values:
+                # The first that is not good: retired, or damaged, which raises.
+                found = self._checked(first, values[0], leaves[:HASH_BYTES] or None)
+                yield ((first, found if retired else self.present(first, found)),)
+                first, values, leaves = first + 1, values[1:], leaves[HASH_BYTES:]
