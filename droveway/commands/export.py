@@ -28,6 +28,7 @@ def command(out: Output, run: Path | str, jsonl: Path | None, mcap: Path | None)
         raise UsageProblem(None, "expected --jsonl F or --mcap F, one of them")
     from coord.stl import open_ledger
     from droveway.reading_run import reading_ledger, tick_ns_of
+    from storage import StorageError
     from storage.replay.export_jsonl import write_jsonl
 
     with Progress("events", quiet=out.quiet) as progress, reading_ledger(run), open_ledger(run) as ledger:
@@ -41,10 +42,15 @@ def command(out: Output, run: Path | str, jsonl: Path | None, mcap: Path | None)
                 silence_stdout()
             return exits.YES
         with whole_file(target) as beside:
-            if jsonl is not None:
-                report = ledger.export(jsonl=beside, progress=progress.update)
-            else:
-                report = ledger.export(mcap=beside, tick_ns=tick_ns_of(ledger), progress=progress.update)
+            try:
+                if jsonl is not None:
+                    report = ledger.export(jsonl=beside, progress=progress.update)
+                else:
+                    report = ledger.export(mcap=beside, tick_ns=tick_ns_of(ledger), progress=progress.update)
+            except StorageError as error:
+                if isinstance(error.__cause__, OSError) and str(error).startswith(str(beside)):
+                    raise error.__cause__ from error  # whole_file says it of the target
+                raise
     record = {
         "run": run,
         "path": target,

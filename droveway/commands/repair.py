@@ -35,10 +35,15 @@ def command(out: Output, run: Path, accept_loss: bool, sources: tuple[str, ...])
     when the run is whole again, 1 when something is lost or could not be put right, 3 where RUN is no ledger.
     """
     from droveway.reading_run import reading_ledger
-    from storage import repair_ledger
+    from storage import StorageError, repair_ledger
 
     with reading_ledger(run):
-        report = repair_ledger(run, accept_loss=accept_loss, sources=sources)
+        try:
+            report = repair_ledger(run, accept_loss=accept_loss, sources=sources)
+        except StorageError as error:
+            if any(source and str(error).startswith(source) for source in sources):
+                error.droveway_path = None  # type: ignore[attr-defined]  # about another copy, which the text names
+            raise
     out.result(record(run, report), "\n".join(lines(report)))
     if report.ranks_lost and not report.evidence and not accept_loss:
         out.note("nothing was changed for what is lost: --from names another copy, --accept-loss goes on without it")

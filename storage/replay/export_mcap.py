@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
-from storage.errors import EventError, MissingExtraError
+from storage.errors import EventError, LimitError, MissingExtraError
 from storage.mending.retire import Retired
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 RETIRED_TOPIC = "/retired"
 METADATA = "droveway.ledger"
+CHANNELS_MAX = 65_535  # their numbers are u16, from 1
 _U64 = 1 << 64
 
 Progress = Callable[[int, int], None]
@@ -26,8 +27,8 @@ def write_mcap(
 
     tick_ns: nanoseconds of a tick, 1 or more.
 
-    Raises MissingExtraError without the package mcap, EventError for a tick beyond the times of MCAP, else as scanning
-    does.
+    Raises MissingExtraError without the package mcap, EventError for a tick beyond the times of MCAP, LimitError for
+    more kinds than MCAP has channels, else as scanning does.
     """
     if type(tick_ns) is not int or not 0 < tick_ns < _U64:
         raise ValueError(f"export: tick_ns must be in [1, 2**64), got {tick_ns!r}")
@@ -39,6 +40,8 @@ def write_mcap(
 
     def channel(topic: str, encoding: str) -> int:
         if topic not in channels:
+            if len(channels) == CHANNELS_MAX:
+                raise LimitError(f"rank {rank}: MCAP holds at most {CHANNELS_MAX} channels, one a kind, got more")
             channels[topic] = writer.register_channel(topic, encoding, schema_id=0)
         return channels[topic]
 

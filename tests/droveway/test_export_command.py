@@ -1,5 +1,7 @@
 """`droveway export`."""
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -86,3 +88,23 @@ def test_a_full_stdout_is_a_limit_and_a_closed_one_is_no_error(yard_run: Path, t
     shell = f"{' '.join(command)} | head -c 100 >/dev/null; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False, cwd="/")
     assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "text"),
+    [
+        (errno.ENOSPC, 4, "expected room to write, got: no space left on device\nhint: free some space\n"),
+        (errno.EACCES, 2, "expected to write it, got: permission denied\nhint: choose another place for the output\n"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named_and_not_the_run(
+    ask: Ask, yard_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int, text: str
+) -> None:
+    def refused(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refused)
+    target = tmp_path / "events.jsonl"
+    told = ask("export", yard_run, "--jsonl", target)
+    assert (told.code, told.out, told.err) == (code, "", f"error: {target}: {text}")
+    assert list(tmp_path.iterdir()) == []

@@ -183,3 +183,10 @@ def test_a_url_where_a_folder_is_meant_is_a_usage_error(ask: Ask, tmp_path: Path
         told = ask(words[0], "http://127.0.0.1:1/run", *words[1:])
         assert told.code == 2
         assert "expected a file or folder here, got the URL http://127.0.0.1:1/run" in told.err
+
+
+def test_an_error_of_another_copy_names_that_copy(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(yard_run, tmp_path / "run")
+    told = ask("repair", tmp_path / "run", "--from", tmp_path / "nothing")
+    text = f"error: {tmp_path / 'nothing'}: expected to read it, got: no such file or directory\n"
+    assert (told.code, told.err) == (3, text)

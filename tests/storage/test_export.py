@@ -15,6 +15,7 @@ from storage import (
     Head,
     IntegrityError,
     Ledger,
+    LimitError,
     Retired,
     RollbackError,
     Signer,
@@ -309,3 +310,18 @@ def test_without_mcap_the_error_says_how_to_get_it(python, tmp_path):
     )
     assert done.stdout == "MissingExtraError MCAP needs the package mcap | pip install 'droveway[robotics]'\n"
     assert not (tmp_path / "e.mcap").exists()
+
+
+def test_more_kinds_than_mcap_has_channels_are_a_limit_with_the_first_rank_beyond():
+    class Many:
+        """65,536 events, each of a kind of its own."""
+
+        def head(self):
+            return Head(65_536, bytes(32))
+
+        def scan(self, start, stop, *, retired):
+            for rank in range(start, stop):
+                yield rank, Event(producer="a", effect=b"", kind=f"k{rank}", sequence=rank, tick=rank)
+
+    with pytest.raises(LimitError, match=r"^rank 65535: MCAP holds at most 65535 channels, one a kind, got more$"):
+        write_mcap(Many(), io.BytesIO())
