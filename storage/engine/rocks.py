@@ -452,7 +452,11 @@ def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None)
     """The one place where the engine's texts become our errors."""
     if isinstance(error, StorageError):
         return error
-    text = str(error) if folder is None else str(error).replace(str(folder), str(path))
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
+    if folder is not None:
+        text = text.replace(str(folder), str(path))
     text = re.sub(r"\s*\n\s*", " ", text.strip())  # an error is one line
     if isinstance(error, rocksdict.DbClosedError):
         return ClosedError(f"{path}: the ledger is closed")
@@ -464,6 +468,7 @@ def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None)
     if any(word in text for word in _LIMITS):
         return LimitError(f"{path}: {doing}: {text}")
     if doing == "open" or any(word in text for word in _DAMAGED):
-        file = _FILE.search(text)
-        return IntegrityError(f"{path}: damaged, found in {doing}: {text}", file=file.group(1) if file else None)
+        named = _FILE.search(text)
+        file = named.group(1) if named else getattr(error, "filename", None)
+        return IntegrityError(f"{path}: damaged, found in {doing}: {text}", file=None if file is None else str(file))
     return StorageError(f"{path}: {doing}: {text}")

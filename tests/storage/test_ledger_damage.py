@@ -3,6 +3,7 @@
 import random
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -310,9 +311,12 @@ def test_a_damaged_end_is_refused_for_writing_and_nothing_is_altered(stored, rew
 @pytest.mark.parametrize("pattern", ["CURRENT", "MANIFEST-*", "*.sst"])
 def test_a_deleted_file_of_the_engine_is_damage(stored, pattern):
     run, _, _ = stored
-    next((run / "ledger").glob(pattern)).unlink()
-    with pytest.raises(IntegrityError):
+    gone = next((run / "ledger").glob(pattern))
+    gone.unlink()
+    with pytest.raises(IntegrityError) as caught:
         Ledger.open(run)
+    assert gone.name in str(caught.value) and "Errno" not in str(caught.value)
+    assert Path(caught.value.file).name == gone.name
     report = verify_ledger(run)
     assert not report.ok
 
