@@ -10,6 +10,8 @@ Those that were acknowledged together come back together, a moment later. A lead
 of them and make the others wait for the sync after: so it waits until as many are there as were waiting when the last
 group ended, but no longer than a part of what that group's commit took.
 
+Each waits at a gate, and all gates of a group are opened at once, when the next may lead already.
+
 The queue is bounded in bytes; above that producers wait before they enqueue.
 """
 
@@ -20,8 +22,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from storage import _kernels
 from storage.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -37,11 +40,14 @@ GROUP_EVENTS_MAX = 1 << 16
 PATIENCE = 0.25  # of the last commit's time a leader waits for those that it acknowledged
 PATIENT_SECONDS_MIN = 0.001  # after shorter commits nobody is waited for
 
+_native: Any = _kernels
+Gate, open_gates = _native.Gate, _native.open_gates
+
 
 class Request:
     """Encoded events of one caller on their way into a group commit, then what came of them."""
 
-    __slots__ = ("durable", "error", "events", "future", "prepared", "receipts", "size_bytes", "wake")
+    __slots__ = ("durable", "error", "events", "future", "prepared", "receipts", "size_bytes", "told", "wake")
 
     def __init__(self, events: Sequence[Event], prepared: Prepared, durable: bool) -> None:
         self.events = events
@@ -51,7 +57,8 @@ class Request:
         self.receipts: list[Receipt] | None = None
         self.error: BaseException | None = None
         self.future: Future[list[Receipt]] | None = None
-        self.wake: threading.Lock | None = None  # held while a producer waits
+        self.wake: Any = None  # the Gate at which a producer waits
+        self.told: list[Any] = []  # after it led: the gates that are to be opened
 
     @property
     def done(self) -> bool:
@@ -91,7 +98,7 @@ class Committer:
         try:
             self._enqueue(request)
             if request.wake is not None:
-                request.wake.acquire()
+                request.wake.wait()
             if not request.done:
                 self._lead()
                 self._afterwards()
@@ -127,8 +134,7 @@ class Committer:
 
     def _join(self, request: Request) -> None:
         if self._leader is not None and request.future is None:
-            request.wake = threading.Lock()
-            request.wake.acquire()
+            request.wake = Gate()
         self._queue_bytes += request.size_bytes
         self._queue.append(request)
         if self._gate is not None and len(self._queue) >= self._expected:
@@ -205,40 +211,43 @@ class Committer:
             self._tell_watchers()
 
     def _pass_on(self) -> None:
-        """Tell the group, then let the next in the queue lead. After an interruption it goes on where it stopped."""
+        """Let the next in the queue lead, and tell the group. After an interruption it goes on where it stopped."""
+        leader = self._leader
+        assert leader is not None
         with self._lock:
             while self._group:
                 request = self._group[-1]
                 if request.done:
-                    self._tell(request)
-                elif request is not self._leader and request not in self._queue:
+                    self._tell(request, leader)
+                elif request is not leader and request not in self._queue:
                     self._queue_bytes += request.size_bytes
                     self._queue.appendleft(request)
                 self._group.pop()
-            self._appoint()
+            self._appoint(leader)
+        open_gates(leader.told)  # without the lock: who is woken may want it
         while self._resolvable:  # without lead and lock: callbacks may append
             _resolve(self._resolvable.popleft())
 
-    def _tell(self, request: Request) -> None:
+    def _tell(self, request: Request, leader: Request) -> None:
         if request.future is not None:
             self._resolvable.append(request)
-        elif request.wake is not None and request is not self._leader:
-            _open(request.wake)
+        elif request.wake is not None and request is not leader:
+            leader.told.append(request.wake)
 
-    def _appoint(self) -> None:
-        """Give the lead to the first in the queue, or to nobody. The lock is held."""
+    def _appoint(self, last: Request) -> None:
+        """Give the lead to the first in the queue, or to nobody. The lock is held; `last` led until now."""
         self._gate = None
-        self._leader = self._queue[0] if self._queue else None
+        self._leader = next_one = self._queue[0] if self._queue else None
+        if next_one is not None and next_one.wake is not None:
+            last.told.insert(0, next_one.wake)
         self._wake_leader()
 
     def _wake_leader(self) -> None:
-        leader = self._leader
-        if leader is None:
+        """Tell the leader that it leads, unless it waits at a gate."""
+        if self._leader is None:
             self._tell_watchers()
-        elif leader.future is not None:
+        elif self._leader.future is not None:
             self._wake_thread()
-        elif leader.wake is not None:
-            _open(leader.wake)
 
     def _give_up(self, request: Request) -> None:
         """Take a request back whose producer waits no more; one that another commits stays in its group."""
@@ -248,8 +257,12 @@ class Committer:
                 self._queue_bytes -= request.size_bytes
         if self._leader is request:
             self._pass_on()
-        with self._lock:
-            self._wake_leader()  # where the interruption came between appointing and waking
+        with self._lock:  # where the interruption came between appointing and waking
+            self._wake_leader()
+            leader = self._leader
+        open_gates(request.told)
+        if leader is not None and leader.wake is not None:
+            open_gates((leader.wake,))
 
     def _start_thread(self) -> None:
         with self._lock:

@@ -8,6 +8,7 @@
 
 #include "droveway/area.hpp"
 #include "event_objects.hpp"
+#include "gate.hpp"
 #include "table.hpp"
 
 namespace nb = nanobind;
@@ -477,6 +478,7 @@ NB_MODULE(_kernels, m) {
         "The root that a proof leads to from a leaf hash, or None where it has too few or too many hashes.");
   m.def("crc32c", [](const nb::bytes& data) { return kernels().crc32c(data_of(data), data.size()); },
         nb::arg("data"), "CRC-32C of data.");
+  if (!droveway::add_gates(m.ptr())) throw nb::python_error();
   m.def("compiler", [] { return DW_COMPILER; }, "The compiler that built the kernels.");
   m.def("sha_instructions", [] { return area.has_kernels() && kernels().sha_instructions() != 0; },
         "Whether SHA-256 runs on the processor's own instructions.");
