@@ -5,10 +5,12 @@ Every writer has `append(first, last)` for the events of a `Load` and `close`; o
 
 from __future__ import annotations
 
+import base64
 import gc
 import sqlite3
 import uuid
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,6 +67,18 @@ class Ours:
 
     def close(self) -> None:
         self.ledger.close()
+
+
+class OursMade(Ours):
+    """A ledger whose events are made from their values in the time that counts, as a command of eventsourcing does."""
+
+    def append(self, first: int, last: int) -> object:
+        return self.ledger.append_many(
+            [
+                Event(producer=e.producer, effect=e.effect, kind=e.kind, sequence=e.sequence, tick=e.tick)
+                for e in self.load.events[first:last]
+            ]
+        )
 
 
 class BareRocks:
@@ -133,35 +147,61 @@ class EventSourcingRecorder:
         self.datastore.close()
 
 
-class EventSourcing:
-    """An application of the package eventsourcing: events of an aggregate, encoded and stored by `save`.
+@cache
+def fleet_classes() -> tuple[Any, Any]:
+    """The application and the aggregate of `EventSourcing`, made once: the package knows a class by its name."""
+    from eventsourcing.application import Application
+    from eventsourcing.domain import Aggregate, event
+    from eventsourcing.persistence import Transcoder, Transcoding
 
-    Effects are text of the same length, since its JSON takes no bytes; the aggregates are made, and their events
-    triggered, before the time is taken.
+    class Fleet(Aggregate):
+        """What the events are of."""
+
+        @event("Decided")
+        def decide(self, producer: str, effect: bytes, kind: str, sequence: int, tick: int) -> None:
+            self.sequence = sequence
+
+    class BytesAsBase64(Transcoding):
+        """How the effect's bytes become JSON, which the package leaves to its users."""
+
+        type = bytes
+        name = "bytes_base64"
+
+        def encode(self, obj: bytes) -> str:
+            return base64.b64encode(obj).decode("ascii")
+
+        def decode(self, data: str) -> bytes:
+            return base64.b64decode(data)
+
+    class Fleets(Application):
+        """Fleets on SQLite."""
+
+        def register_transcodings(self, transcoder: Transcoder) -> None:
+            super().register_transcodings(transcoder)
+            transcoder.register(BytesAsBase64())
+
+    return Fleets, Fleet
+
+
+class EventSourcing:
+    """An application of the package eventsourcing, used as its documents do: a command of an aggregate makes each event
+    and applies it, `save` encodes and stores all of a commit in one transaction.
+
+    The database is as the package opens it: a write-ahead log, and SQLite's own `synchronous`, which is full. An
+    aggregate is new for each commit; its beginning is the thousandth event. Held against `OursMade`.
     """
 
     def __init__(self, load: Load, folder: Path, sync: str) -> None:
-        from eventsourcing.application import Application
-        from eventsourcing.domain import Aggregate, event
-
-        class Fleet(Aggregate):
-            """What the events are of."""
-
-            @event("Decided")
-            def decide(self, producer: str, effect: str, kind: str, sequence: int, tick: int) -> None:
-                self.sequence = sequence
-
+        application, self.fleet = fleet_classes()
         name = str(folder / "events.db")
-        self.application: Any = Application({"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": name})
+        self.application = application({"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": name})
         self.load = load
-        self.made: dict[int, Any] = {}
-        for first in range(0, len(load.events), 1000):
-            fleet = self.made[first] = Fleet()
-            for e in load.events[first : first + 999]:  # the aggregate's own beginning is the thousandth
-                fleet.decide(e.producer, "x" * len(e.effect), e.kind, e.sequence, e.tick)
 
     def append(self, first: int, last: int) -> object:
-        return self.application.save(self.made.pop(first))
+        fleet = self.fleet()
+        for e in self.load.events[first : last - 1]:
+            fleet.decide(e.producer, e.effect, e.kind, e.sequence, e.tick)
+        return self.application.save(fleet)
 
     def close(self) -> None:
         self.application.close()
