@@ -73,6 +73,14 @@ class TileReader:
         at, last, level = index, size - 1, 0
         while last:
             levels = self._levels(level >> 3, at >> 8)
+            if at >> 8 != last >> 8 and len(levels[0]) == layout.TILE_BYTES:  # it has all eight
+                inside = at & 0xFF
+                for hashes in levels[:8]:
+                    start = (inside ^ 1) * HASH_BYTES
+                    proof.append(hashes[start : start + HASH_BYTES])
+                    inside >>= 1
+                at, last, level = at >> 8, last >> 8, level + 8
+                continue
             for rest in range(8):
                 sibling = at ^ 1
                 if sibling < last or (sibling == last and (last + 1) << level <= size):
@@ -80,11 +88,18 @@ class TileReader:
                     found = levels[rest][start : start + HASH_BYTES] if rest < len(levels) else b""
                     proof.append(found if len(found) == HASH_BYTES else self.hash_at(level, sibling))
                 elif sibling == last:
-                    proof.append(tree.range_hash(last << level, size, self.hash_at))
+                    proof.append(self._edge(level, last, size))
                 at, last, level = at >> 1, last >> 1, level + 1
                 if not last:
                     break
         return proof
+
+    def _edge(self, level: int, last: int, size: int) -> bytes:
+        """The hash over the leaves from `last` << level on, fewer than 1 << level."""
+        if size != self._grown.size:
+            return tree.range_hash(last << level, size, self.hash_at)
+        pieces = (size & (1 << level) - 1).bit_count()  # the last of the frontier
+        return tree.frontier_root(self._grown.frontier[-HASH_BYTES * pieces :])
 
     def forget(self) -> None:
         """Read every tile again the next time: one of them was wrong."""
@@ -103,7 +118,7 @@ def inclusion(store: Store, grown: TreeState, head: Head, rank: int, size: int) 
     proof = reader.path(rank, size)
     if size == head.size:
         leaf = reader.hash_at(0, rank)
-        if not tree.verify_inclusion(rank, size, leaf, proof, head.root):
+        if hashing.inclusion_root(rank, size, leaf, b"".join(proof)) != head.root:
             reader.forget()
             text = f"the stored tiles prove no event at rank {rank} of {size}: a tile is damaged"
             raise IntegrityError(text, (rank,), "tree")
