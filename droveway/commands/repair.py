@@ -77,7 +77,7 @@ def lines(report: Any) -> list[str]:
     """The report as people read it."""
     told = [*report.notes, *report.problems]
     if report.salvaged and report.evidence:
-        told.append("salvaged: the database did not open; its tables and logs were read one by one")
+        told.append("salvaged: the files of the database were read one by one, without its engine")
     told += [f"restored: ranks {shown(ranks)} from {name}" for name, ranks in report.ranks_restored.items()]
     if report.ranks_without_payload:
         told.append(f"payload lost: ranks {shown(report.ranks_without_payload)}; their leaves and all proofs stay")

@@ -62,9 +62,15 @@ def command(
         report = audit(run, replan=not no_replan, resimulate=resimulate, expect=wanted, keys=keys,
                        progress=progress.update, now_ns=time.time_ns())  # fmt: skip
     tell(out, run, report, keys)
-    if any(problem.where != "checkpoint" for problem in report.problems) and not is_published(run):
+    if any(map(is_damage, report.problems)) and not is_published(run):
         out.note(f"hint: droveway repair {quoted(run)} puts right what can be, and names what is lost")
     return exits.YES if report.ok else exits.NO
+
+
+def is_damage(problem: Any) -> bool:
+    """Whether the store itself is damaged: what a run lacks or says wrongly, no repair puts right."""
+    in_store = "/" in problem.where or problem.where == "HEAD" or problem.got in ("damage", "nothing")
+    return in_store and problem.where != "checkpoint"
 
 
 def checkpoint(text: str, keys: tuple[str, ...] = ()) -> tuple[int, bytes]:

@@ -159,6 +159,16 @@ def test_verify_leads_to_repair_where_there_is_damage_and_only_there(ask: Ask, r
     assert "CURRENT" in lines[0] and len(lines) == len(set(lines))  # nothing is told twice
 
 
+def test_a_ledger_that_holds_no_run_is_not_sent_to_repair(ask: Ask, tmp_path: Path) -> None:
+    from storage import Event
+
+    with Ledger.open(tmp_path / "notes") as ledger:
+        ledger.append(Event(producer="me", effect=b"", kind="note.text", sequence=0, tick=0))
+    told = ask("verify", tmp_path / "notes")
+    assert (told.code, told.err) == (1, "")
+    assert told.out.startswith("ledger: scenario: expected a coord.scenario event at rank 0, got none\n")
+
+
 def test_what_the_engine_says_in_two_lines_is_one_line(ask: Ask, run: Path) -> None:
     largest = max((run / "ledger").glob("*.sst"), key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:-100])
