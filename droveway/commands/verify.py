@@ -1,5 +1,6 @@
 """`droveway verify RUN|URL`."""
 
+import contextlib
 import time
 from pathlib import Path
 from typing import Any
@@ -111,8 +112,20 @@ def signed_checkpoint(path: Path, content: bytes, keys: tuple[str, ...]) -> tupl
         if keys:
             verified(note, tuple(key for key in map(VerifierKey.parse, keys) if key.name == found.origin))
     except (NoteError, SignatureError) as error:
-        raise InputProblem(path, str(error), "without --key its signature is not checked" if keys else "") from None
+        readable = isinstance(error, SignatureError) or is_unsigned(content)
+        hint = "without --key its signature is not checked" if keys and readable else ""
+        raise InputProblem(path, str(error), hint) from None
     return found.size, found.root
+
+
+def is_unsigned(content: bytes) -> bool:
+    """Whether the bytes are a checkpoint without signatures, or SIZE:ROOT."""
+    from coord.report import parse_checkpoint
+
+    with contextlib.suppress(ValueError):
+        parse_checkpoint(content.decode())
+        return True
+    return False
 
 
 def tell(out: Output, run: Path | str, report: Any, keys: tuple[str, ...]) -> None:

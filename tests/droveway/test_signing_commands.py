@@ -326,3 +326,11 @@ def test_with_a_key_that_signed_nothing_the_answer_does_not_say_that_there_was_n
     told = ask("verify", folder / "run", "--no-replan", "--key", vkey(seed=bytes(32)))
     assert told.code == 1
     assert told.out.endswith("\n1 checkpoint, none of them of this tree and signed by the key\n")
+
+
+def test_leaving_the_key_away_is_no_way_out_for_what_is_no_checkpoint(ask: Ask, folder: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_bytes((folder / "run" / "checkpoint").read_bytes().replace(b"\n", b"\r\n"))
+    told = ask("verify", folder / "run", "--expect", kept, "--key", vkey())
+    text = "note: byte 11: expected no control character but newline, got 0x0d"
+    assert (told.code, told.err) == (3, f"error: {kept}: {text}\n")
