@@ -20,6 +20,7 @@ from coord.errors import BadInput, CoordError, FrameError, InputsError, RunError
 from coord.frame import DECISION_FRAME_BYTES, decode_frame_event
 from coord.grid import Grid
 from coord.inputs import ARRAYS, Inputs, apply, differences
+from coord.kinds import CHANGE, FRAME, INPUTS, PREFIX, SCENARIO, SCHEMA
 from coord.plan import Plan, plan
 from coord.records import CONFIG_DTYPE, RING_DTYPE, ROW_DTYPE, PlanConfig
 from coord.report import Problem, Report, parse_checkpoint
@@ -53,8 +54,9 @@ def audit(
     and seed. `expect` is (size, root), or the text of a checkpoint, kept elsewhere: the ledger must contain it.
     `keys` are verifier keys of the log: every checkpoint that the ledger keeps must be signed by one of them, and it
     must keep one.
-    `progress` is called with steps done and steps in all, two an event. `now_ns` is what the time is: wall
-    times of events that are more than a day ahead of it are warned of.
+    `now_ns` is what the time is: wall times more than a day ahead of it are warned of.
+    `progress` is called with steps done and steps in all, two an event: its bytes, and what it says. Both are done in
+    one pass; a ledger in which events are damaged or missing is gone through again, past the damage.
 
     Never raises for damage; it raises ValueError for a malformed `expect` or key, NotALedgerError (of storage) where
     there is no ledger, ObjectStoreError where a URL can't be reached.
@@ -73,54 +75,64 @@ def audit(
     wanted = None if expect is None else parse_checkpoint(expect)
     report = Report()
     place = run if isinstance(run, str | Path) else run.path
-    first = None if progress is None else lambda done, size: progress(done, 2 * size)
+    auditor = _Auditor(Report(), replan, resimulate, set())
+    first = None if progress is None else lambda done, size: progress(done + auditor.shown, 2 * size)
     told: set[int | None] = set()
-    for problem in stl.ledger_problems(place, report, wanted, first, keys, now_ns):
+    for problem in stl.ledger_problems(place, report, wanted, first, keys, auditor, now_ns):
         report.add_problem(problem)
         told.add(problem.rank)
     if not isinstance(run, str | Path):
-        _scan(run, report, replan, resimulate, progress, told)
+        _conclude(run, report, auditor, replan, resimulate, progress, told)
+        return report
+    if report.ok and auditor.shown == report.size:
+        auditor.conclude(report)
         return report
     ledger = stl.try_open(place, report)
     if ledger is not None:
         with ledger:
-            _scan(ledger, report, replan, resimulate, progress, told)
+            _conclude(ledger, report, auditor, replan, resimulate, progress, told)
     return report
 
 
-def _scan(
+def _conclude(
     ledger: Ledger | PublishedLedger,
     report: Report,
+    auditor: _Auditor,
     replan: bool,
     resimulate: bool,
     progress: Progress | None,
     told: set[int | None],
 ) -> None:
+    """What the auditor found where it was shown all events; otherwise the events are gone through again."""
     from coord import stl
 
     # A live writer may have appended since the ledger itself was checked: its new events are for the next audit.
     size = min(ledger.head().size, report.size)
-    auditor = _Auditor(report, replan, resimulate, told)
+    if auditor.shown == size:
+        auditor.conclude(report)
+        return
+    shown = auditor.shown
+    auditor = _Auditor(Report(), replan, resimulate, told)
     for rank, event in stl.read_events(ledger, size):
         if isinstance(event, str):
             auditor.skip(event, rank)
         elif event is None:
             auditor.retired(rank)
         else:
-            auditor.take(rank, event)
+            auditor.event(rank, event)
         if progress is not None:
-            progress(size + rank + 1, 2 * size)
-    auditor.finish()
+            progress(size + max(shown, rank + 1), 2 * size)
+    auditor.conclude(report)
 
 
 class _Auditor:
-    """Takes the events in order and keeps what the next one needs."""
+    """Takes the events in order and keeps what the next one needs; a visitor of the ledger's own check, too."""
+
+    prefix = PREFIX
 
     def __init__(self, report: Report, replan: bool, resimulate: bool, told: set[int | None]) -> None:
-        from coord import stl
-
-        self._stl = stl  # once: an import statement for each event would cost as much as the rest
-        self._report = report
+        self.shown = 0  # events so far
+        self._report = report  # of what the events say; the ledger's own damage comes before it
         self._told = told  # ranks that the ledger's own check found damaged
         self._replan = replan
         self._resimulate = resimulate
@@ -143,52 +155,62 @@ class _Auditor:
         self._setup: Setup | None = None
         self._geometry: tuple[bytes, Grid | None, bytes, Rings | None] = (b"", None, b"", None)
 
-    def take(self, rank: int, event: Event) -> None:
+    def event(self, rank: int, event: Event) -> None:
         """One event."""
-        stl = self._stl
+        if event.kind not in (SCENARIO, INPUTS, FRAME):
+            self.others(rank, 1, event.producer, event.kind, event.sequence)
+            return
+        self.shown += 1
         if rank == 0:
             self._producer, self._sequence = event.producer, event.sequence
-            if event.kind == stl.SCENARIO:
+            if event.kind == SCENARIO:
                 self._begin(event)
                 return
-        ours = event.kind in (stl.SCENARIO, stl.INPUTS, stl.FRAME)
-        if ours or event.producer == self._producer:
-            self._in_sequence(rank, event)
-        if not ours:  # of other parts of a run, or of other producers: no decision depends on it
-            if event.kind.startswith("coord.") and event.kind != stl.CHANGE:
-                self._problem(rank, "kind", "a known kind", event.kind)
-            else:
-                self._report.add_other(event.kind)
-            return
+        self._in_sequence(rank, event.producer, event.sequence)
         self._envelope(rank, event)
-        if event.kind == stl.SCENARIO:
+        if event.kind == SCENARIO:
             self._problem(rank, "kind", "the scenario at rank 0 only", event.kind)
-        elif event.kind == stl.INPUTS:
+        elif event.kind == INPUTS:
             self._no_parents(rank, event)
             self._pending.append((rank, event))
         else:
             self._frame(rank, event)
 
+    def others(self, rank: int, count: int, producer: str, kind: str, sequence: int) -> None:
+        """`count` events in a row, numbered from `sequence` on, of other parts of a run or of other producers: no
+        decision depends on them.
+        """
+        self.shown += count
+        if rank == 0:
+            self._producer, self._sequence = producer, sequence
+        if producer == self._producer:
+            self._in_sequence(rank, producer, sequence)
+            self._sequence = sequence + count
+        if not kind.startswith(PREFIX) or kind == CHANGE:
+            self._report.add_other(kind, count)
+            return
+        for at in range(rank, rank + count):
+            self._problem(at, "kind", "a known kind", kind)
+
     def _envelope(self, rank: int, event: Event) -> None:
         """What every event of ours has in common; the tick of inputs is their frame's, the parents differ by kind."""
-        stl = self._stl
-        self._same(rank, "schema", stl.SCHEMA, event.schema)
+        self._same(rank, "schema", SCHEMA, event.schema)
         self._same(rank, "wall_ns", None, event.wall_ns)
 
     def _no_parents(self, rank: int, event: Event) -> None:
         self._same(rank, "parents", "none", f"{len(event.parents)}" if event.parents else "none")
 
-    def _in_sequence(self, rank: int, event: Event) -> None:
+    def _in_sequence(self, rank: int, producer: str, sequence: int) -> None:
         """The run's producer numbers all its events, of whatever kind: a number left out is an event left out."""
         if self._producer is not None:
-            self._same(rank, "producer", self._producer, event.producer)
+            self._same(rank, "producer", self._producer, producer)
         elif self._hole is not None and self._hole[0] == 0:
-            self._producer = event.producer
+            self._producer = producer
         slack, self._slack = self._slack, 0
-        if not self._sequence <= event.sequence <= self._sequence + slack:
-            self._same(rank, "sequence", self._sequence, event.sequence)
+        if not self._sequence <= sequence <= self._sequence + slack:
+            self._same(rank, "sequence", self._sequence, sequence)
             self._forget()
-        self._sequence = event.sequence + 1
+        self._sequence = sequence + 1
 
     def skip(self, text: str, rank: int) -> None:
         """An event that can't be read: nothing is known until the next key."""
@@ -199,6 +221,7 @@ class _Auditor:
 
     def retired(self, rank: int) -> None:
         """An event whose payload was removed. What it was shows in what follows."""
+        self.shown += 1
         self._hole = (rank if self._hole is None else self._hole[0], rank)
         self._slack += 1
 
@@ -207,15 +230,16 @@ class _Auditor:
         self._inputs, self._pending, self._twin = None, [], None
         self._resimulate, self._gap, self._lost, self._resume = False, True, True, True
 
-    def finish(self) -> None:
-        """After the last event."""
-        if self._scenario is None and not (self._report.retired and self._report.retired[0][0] == 0):
+    def conclude(self, report: Report) -> None:
+        """After the last event: what was found goes into the report of the ledger."""
+        if self._scenario is None and not (report.retired and report.retired[0][0] == 0):
             self._problem(None, "scenario", "a coord.scenario event at rank 0", "none")
         if self._hole is not None:
             self._not_replayable(*self._hole, 0)
         self._tell_not_replayable()
         for rank, _ in self._pending if self._hole is None else ():
             self._problem(rank, "inputs", "a frame after them", "the end of the ledger")
+        report.take_over(self._report)
 
     def _begin(self, event: Event) -> None:
         from coord import stl

@@ -22,8 +22,8 @@ from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
     from coord.inputs import Inputs
+    from coord.kinds import StoredEvent
     from coord.run_entries import Pair, TickWalk
-    from coord.stl import Event
 
 F32 = NDArray[np.float32]
 FIELD_LAYER = 3
@@ -129,7 +129,9 @@ class FieldMap:
         self.close()
 
 
-def field_entries(walk: TickWalk, events: Iterator[tuple[int, Event]], cell_m: float, box: CellBox) -> Iterator[Pair]:
+def field_entries(
+    walk: TickWalk, events: Iterator[tuple[int, StoredEvent]], cell_m: float, box: CellBox
+) -> Iterator[Pair]:
     """The entries of a field map after the events: all cells again where kernels or cutoff changed, else nothing."""
     for _ in walk.ticks(events):
         pass

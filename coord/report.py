@@ -87,10 +87,29 @@ class Report:
         if len(self.not_replayable) < PROBLEMS_KEPT_MAX:
             self.not_replayable.append((first, last))
 
-    def add_other(self, kind: str) -> None:
-        """Count an event that no decision depends on; 64 kinds are told apart, further ones are "…"."""
+    def take_over(self, other: Report) -> None:
+        """Add what another report found in the events of the same ledger."""
+        self.name = other.name
+        for problem in other.problems:
+            self.add_problem(problem)
+        self.problem_count += other.problem_count - len(other.problems)
+        self.add_divergences(iter(other.first_divergences))
+        self.divergences += other.divergences - len(other.first_divergences)
+        for first, last in other.not_replayable:
+            self.add_not_replayable(first, last, 0)
+        self.not_replayable_count += other.not_replayable_count
+        for kind, count in other.other_events.items():
+            self.add_other(kind, count)
+        self.frames += other.frames
+        self.frames_diverged += other.frames_diverged
+        self.planned += other.planned
+        self.unplanned += other.unplanned
+        self.resimulated += other.resimulated
+
+    def add_other(self, kind: str, events: int = 1) -> None:
+        """Count events that no decision depends on; 64 kinds are told apart, further ones are "…"."""
         name = kind if kind in self.other_events or len(self.other_events) < KINDS_KEPT_MAX else "…"
-        self.other_events[name] = self.other_events.get(name, 0) + 1
+        self.other_events[name] = self.other_events.get(name, 0) + events
 
     def add_divergences(self, found: Iterator[Divergence]) -> bool:
         """Count divergences of one frame; the first 64 of all are kept. True when there was one."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from coord.frame import DecisionFrame, decode_frame_event
 from coord.inputs import KEY, Head, Inputs, apply
+from coord.kinds import FRAME, INPUTS, EventReader, StoredEvent
 from coord.records import Records
-from coord.stl import FRAME, INPUTS
-
-if TYPE_CHECKING:
-    from coord.stl import Event, Reader
 
 Pair = tuple[bytes, bytes | None]  # None deletes a key of a catalog
 
@@ -31,14 +28,14 @@ class TickWalk:
     Deltas need the inputs before them: the reader is asked for the events back to the last key, 64 ticks at most.
     """
 
-    def __init__(self, reader: Reader, start: int) -> None:
+    def __init__(self, reader: EventReader, start: int) -> None:
         self._parts: list[bytes] = []
         self.state: Inputs | None = None
         for _ in self.ticks(reader.scan(_last_key(reader, start), start)):
             pass
         self.before = None if self.state is None else self.state.copy()
 
-    def ticks(self, events: Iterable[tuple[int, Event]]) -> Iterator[PlannedTick]:
+    def ticks(self, events: Iterable[tuple[int, StoredEvent]]) -> Iterator[PlannedTick]:
         """The planned ticks among events that go on from those seen so far. Raises InputsError, FrameError."""
         for rank, event in events:
             if event.kind == INPUTS:
@@ -49,7 +46,7 @@ class TickWalk:
                 yield PlannedTick(rank, self.state, *decode_frame_event(event.effect))
 
 
-def _last_key(reader: Reader, start: int) -> int:
+def _last_key(reader: EventReader, start: int) -> int:
     """The rank of the first part of the last key of inputs before a rank; the rank itself where there is none."""
     for rank in range(start - 1, -1, -1):
         event = reader.at(rank)

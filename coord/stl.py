@@ -21,6 +21,7 @@ from coord.decisions import DecisionLedger
 from coord.errors import FrameError, InputsError, OutputError, RunError
 from coord.frame import DecisionFrame, decode_frame_event, encode_frame_event
 from coord.inputs import Inputs, apply
+from coord.kinds import FRAME, INPUTS, SCENARIO, SCHEMA
 from coord.report import Problem, Report
 from coord.setup import Setup, setup_from_map
 
@@ -33,12 +34,11 @@ if TYPE_CHECKING:
     from storage import PublishedLedger as PublishedLedger  # noqa: PLC0414
     from storage import Reader as Reader  # noqa: PLC0414
     from storage import Receipt
+    from storage.ledger_visitor import Visitor
 
 Records = npt.NDArray[np.void]
 Sync = Literal["fsync", "os"]
 
-SCENARIO, INPUTS, FRAME, CHANGE = "coord.scenario", "coord.inputs", "coord.frame", "coord.event"
-SCHEMA = 1
 UNREAD_IN_A_ROW_MAX = 1 << 16
 
 
@@ -467,9 +467,10 @@ def ledger_problems(
     expect: tuple[int, bytes] | None,
     progress: Callable[[int, int], None] | None,
     keys: Sequence[str] = (),
+    visitor: Visitor | None = None,
     now_ns: int | None = None,
 ) -> Iterator[Problem]:
-    """Damage of the ledger itself; sets size and root of the report.
+    """Damage of the ledger itself; sets size and root of the report, and shows the events to a visitor on the way.
 
     Raises NotALedgerError, ObjectStoreError, ValueError for a text that is no key.
     """
@@ -488,9 +489,9 @@ def ledger_problems(
     wanted = None if expect is None else Head(*expect)
     known = tuple(map(VerifierKey.parse, keys))
     if published:
-        found = verify_published(str(place), progress, known, wanted, now_ns=now_ns)
+        found = verify_published(str(place), progress, known, wanted, now_ns=now_ns, visitor=visitor)
     else:
-        found = verify_ledger(place, progress, keys=known, now_ns=now_ns)
+        found = verify_ledger(place, progress, keys=known, now_ns=now_ns, visitor=visitor)
     report.checkpoints, report.signed_size = found.checkpoints, found.signed_size
     report.size, report.root = found.size, found.root
     report.retired, report.retired_count = found.retired, found.retired_count

@@ -22,8 +22,8 @@ from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
     from coord.inputs import Inputs
+    from coord.kinds import StoredEvent
     from coord.run_entries import Pair, PlannedTick, TickWalk
-    from coord.stl import Event
 
 ZONES_LAYER, TALLY_LAYER = 1, 2
 FRAME_PREFIX, TICK_PREFIX = b"frame/", b"tick/"
@@ -191,7 +191,7 @@ class ZoneCatalog:
         self.close()
 
 
-def zone_entries(walk: TickWalk, events: Iterator[tuple[int, Event]], cell_m: float) -> Iterator[Pair]:
+def zone_entries(walk: TickWalk, events: Iterator[tuple[int, StoredEvent]], cell_m: float) -> Iterator[Pair]:
     """The entries of a zone catalog that the events add: frames as they come, zones and tallies at the end.
 
     walk: stands where the events begin. Raises InputsError, FrameError, CellError.

@@ -149,7 +149,7 @@ def _first_difference(rank: int, left: "RunReader", right: "RunReader") -> list[
 def _event_differences(
     rank: int, event: "Event", other: "Event", left: "RunReader", right: "RunReader"
 ) -> list[Difference]:
-    from coord import stl
+    from coord import kinds, stl
 
     def found(name: str, expected: object, got: object, row: str | None = None) -> Difference:
         return Difference(rank, event.kind, event.tick, row, name, expected, got)
@@ -158,7 +158,7 @@ def _event_differences(
         if getattr(event, name) != getattr(other, name):
             return [found(name, getattr(event, name), getattr(other, name))]
     if event.effect != other.effect:
-        if event.kind == stl.SCENARIO:
+        if event.kind == kinds.SCENARIO:
             parted = scenario_differences(stl.scenario_map(event), stl.scenario_map(other))
             told = [found(*difference) for difference in parted]
             return (_first_state(rank, event, left, right) or told) if told[0].field in DERIVED else told
@@ -191,10 +191,10 @@ Parted = tuple[str, object, object, str | None]
 def _effect_differences(
     rank: int, event: "Event", other: "Event", left: "RunReader", right: "RunReader"
 ) -> Iterator[Parted]:
-    from coord import stl
+    from coord import kinds
     from coord.errors import RunError
 
-    if event.kind == stl.INPUTS:
+    if event.kind == kinds.INPUTS:
         states = []
         for reader in (left, right):
             with reading(reader.ledger.path), suppress(RunError):  # what the state depends on may be retired
@@ -202,7 +202,7 @@ def _effect_differences(
         if len(states) < 2:
             return
         yield from _input_differences(states[0], states[1], _ids(left), _ids(right))
-    elif event.kind == stl.FRAME:
+    elif event.kind == kinds.FRAME:
         yield from _frame_differences(event.effect, other.effect, (rank, 0, event.tick), _ids(left), _ids(right))
     else:
         yield from _map_differences(event.effect, other.effect)
@@ -257,11 +257,11 @@ def _frame_differences(
 
 def _frame_events(reader: "RunReader", start: int) -> Iterator[tuple[int, int, "Event"]]:
     """Number (the frame id, which counts them), rank and event of each frame that is not retired."""
-    from coord import stl
+    from coord import kinds
     from storage import Event
 
     for rank, event in _events(reader, start):
-        if isinstance(event, Event) and event.kind == stl.FRAME and len(event.effect) >= 16:
+        if isinstance(event, Event) and event.kind == kinds.FRAME and len(event.effect) >= 16:
             yield int.from_bytes(event.effect[8:16], "little"), rank, event
 
 

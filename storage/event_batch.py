@@ -15,6 +15,7 @@ from storage.receipt import Receipt
 
 Cursor = tuple[int, bytes]  # last sequence number, last id
 Pair = tuple[bytes, bytes]
+Shown = tuple[int, Event] | tuple[int, int, str, str, int]
 
 _REFERENCE = _kernels.isa() == "ref"
 _native: Any = _kernels
@@ -124,23 +125,35 @@ def checked(first: int, values: list[bytes], leaves: bytes) -> list[tuple[int, E
 
 
 def audited(
-    key: bytes, total: bytes, first: int, values: list[Any], leaves: bytes, cursors: dict[str, Cursor]
+    key: bytes,
+    total: bytes,
+    first: int,
+    values: list[Any],
+    leaves: bytes,
+    cursors: dict[str, Cursor],
+    shown: list[Shown] | None = None,
+    prefix: str = "",
 ) -> bytes | None:
     """Check stored values as `checked` does, and that each sequence number is above its producer's cursor.
 
     Moves the cursors and returns `total` with (id, rank) of each event added (`fingerprint`); where anything is odd,
     None, and the cursors are as they were.
 
+    shown: gets, in order of rank, (rank, event) for each event whose kind begins with `prefix`, and for all others
+    (rank, count, producer, kind, sequence), one for as many in a row as have the same producer and kind and the next
+    sequence number; nothing where anything is odd.
+
     >>> rows, ids, leaves = prepare([Event(producer="a", effect=b"", kind="k", sequence=0, tick=0)])
-    >>> cursors = {}
-    >>> audited(bytes(32), ZERO_SUM, 5, rows, leaves, cursors) == fingerprint(bytes(32), ids[0] + bytes(7) + b"\\x05")
-    True
+    >>> cursors, shown = {}, []
+    >>> total = audited(bytes(32), ZERO_SUM, 5, rows, leaves, cursors, shown, "coord.")
+    >>> total == fingerprint(bytes(32), ids[0] + bytes(7) + b"\\x05"), shown
+    (True, [(5, 1, 'a', 'k', 0)])
     >>> cursors == {"a": (0, ids[0])}, audited(bytes(32), ZERO_SUM, 6, rows, leaves, cursors)
     (True, None)
     """
     if _REFERENCE:
-        return event_batch_ref.audited(key, total, first, values, leaves, cursors)
-    added: bytes | None = _native.audited(_CONTEXT, key, total, first, values, leaves, cursors)
+        return event_batch_ref.audited(key, total, first, values, leaves, cursors, shown, prefix)
+    added: bytes | None = _native.audited(_CONTEXT, key, total, first, values, leaves, cursors, shown, prefix)
     return added
 
 

@@ -95,7 +95,14 @@ def checked(first: int, values: list[bytes], leaves: bytes) -> list[tuple[int, E
 
 
 def audited(
-    key: bytes, total: bytes, first: int, values: list[Any], leaves: bytes, cursors: dict[str, tuple[int, bytes]]
+    key: bytes,
+    total: bytes,
+    first: int,
+    values: list[Any],
+    leaves: bytes,
+    cursors: dict[str, tuple[int, bytes]],
+    shown: list[Any] | None = None,
+    prefix: str = "",
 ) -> bytes | None:
     """The sum with the batch added, or None where anything is odd."""
     if any(type(value) is not bytes for value in values):
@@ -112,7 +119,26 @@ def audited(
         moved[event.producer] = (event.sequence, value[:32])
         records.append(value[:32] + rank.to_bytes(8, "big"))
     cursors.update(moved)
+    if shown is not None:
+        shown += _shown(found, prefix)
     return fingerprint(key, total, b"".join(records), 40)
+
+
+def _shown(found: list[tuple[int, Event]], prefix: str) -> list[Any]:
+    """The events whose kind begins with `prefix`; of others how many in a row, from whom, of what kind and number."""
+    out: list[Any] = []
+    row: list[Any] = []  # rank, count, producer, kind, sequence
+    for rank, event in found:
+        if event.kind.startswith(prefix):
+            out.append((rank, event))
+            row = []
+        elif row and (event.producer, event.kind, event.sequence) == (row[2], row[3], row[4] + row[1]):
+            row[1] += 1
+            out[-1] = tuple(row)
+        else:
+            row = [rank, 1, event.producer, event.kind, event.sequence]
+            out.append(tuple(row))
+    return out
 
 
 def fingerprint(key: bytes, total: bytes, records: bytes, width: int) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from storage import event_batch, hashing, layout, opening, state
+from storage import event_batch, hashing, layout, ledger_visitor, opening, state
 from storage import head as head_file
 from storage.engine import engines
 from storage.engine.store import Store
@@ -20,6 +20,7 @@ from storage.tree import EMPTY_ROOT, HASH_BYTES, Head
 from storage.wall_clock import WallClock
 
 if TYPE_CHECKING:
+    from storage.ledger_visitor import Visitor
     from storage.notes import checkpoint_check
     from storage.notes.keys import VerifierKey
 
@@ -101,6 +102,7 @@ def verify_ledger(
     *,
     keys: Sequence[VerifierKey] = (),
     now_ns: int | None = None,
+    visitor: Visitor | None = None,
 ) -> LedgerReport:
     """Check a RUN directory: every event (canonical bytes, id, leaf, sequence), every tile, the head, the format,
     the cursors, `ids` against the log, and HEAD. Opens read-only, so no byte changes, also beside a live writer.
@@ -109,6 +111,7 @@ def verify_ledger(
     warned of, as are in any case those that go back within a producer.
     keys: those of the log; each kept checkpoint must then be signed by one, and there must be one. Without keys
     checkpoints are held against the tree, their signatures are not checked.
+    visitor: is shown the events on the way, up to the first rank that a problem names.
 
     Damage is reported, never raised. Raises NotALedgerError where the path holds no ledger, and StorageError where
     it can't be read at all (permissions).
@@ -136,7 +139,7 @@ def verify_ledger(
     store = _open(run, report)
     if store is not None:
         try:
-            _Verifier(run, store, report, progress, WallClock(now_ns)).run()
+            _Verifier(run, store, report, progress, WallClock(now_ns), visitor).run()
             if report.dropped_bytes:
                 report.warnings.insert(0, _told(report))
                 report.warning_count += 1
@@ -222,10 +225,17 @@ class _Verifier:
     """One pass over the log, in batches that never cross a tile."""
 
     def __init__(
-        self, run: Path, store: Store, report: LedgerReport, progress: Progress | None, clock: WallClock
+        self,
+        run: Path,
+        store: Store,
+        report: LedgerReport,
+        progress: Progress | None,
+        clock: WallClock,
+        visitor: Visitor | None = None,
     ) -> None:
         self.path = run
         self.clock = clock
+        self.visitor = visitor  # None from the first damaged rank on
         self.store = store
         self.report = report
         self.progress = progress
@@ -392,9 +402,18 @@ class _Verifier:
     def _pass(self, first: int, values: Sequence[bytes | None], leaves: bytes) -> bool:
         """Whether nothing is odd with a batch; what is, and where, must be asked of each value then."""
         present = list(values)
-        total = event_batch.audited(self.ids_key, self.ids_sum, first, present, leaves, self.cursors)
+        visitor = self.visitor
+        shown: list[event_batch.Shown] = []
+        if visitor is None:
+            total = event_batch.audited(self.ids_key, self.ids_sum, first, present, leaves, self.cursors)
+        else:
+            total = event_batch.audited(
+                self.ids_key, self.ids_sum, first, present, leaves, self.cursors, shown, visitor.prefix
+            )
         if total is None:
             return False
+        if visitor is not None:
+            ledger_visitor.show_all(visitor, shown)
         self.clock.look(first, present)  # type: ignore[arg-type]  # all are there
         self.ids_sum = total
         if self.passed and self.passed[-1][1] == first:
@@ -418,16 +437,23 @@ class _Verifier:
         leaves = []
         for i, value in enumerate(values):
             rank, leaf = first + i, computed[HASH_BYTES * i : HASH_BYTES * (i + 1)]
+            problems = self.report.problem_count
             if value is None:
+                self.visitor = None
                 leaves.append(held[i] if len(held[i]) == HASH_BYTES else bytes(HASH_BYTES))
                 continue
-            self._check_value(rank, value, present[i], ids[i], held[i])
+            found = self._check_value(rank, value, present[i], ids[i], held[i])
             if value == held[i]:  # the leaf hash that stands for a lost event
+                self.visitor = None
                 leaves.append(value)
                 continue
             self._check_leaf(rank, tile_key, leaf, held[i])
             self._check_rank_of(rank, ids[i], ranks_of_ids[i])
             leaves.append(leaf)
+            if found is None or self.report.problem_count != problems:
+                self.visitor = None
+            elif self.visitor is not None:
+                ledger_visitor.show(self.visitor, rank, found)
         self._extend(b"".join(leaves))
 
     def _ranks_of(self, ids: Sequence[bytes]) -> list[bytes | None]:
@@ -443,28 +469,31 @@ class _Verifier:
                 out.append(None)
         return out
 
-    def _check_value(self, rank: int, value: bytes, data: bytes, event_id: bytes, held: bytes) -> None:
+    def _check_value(
+        self, rank: int, value: bytes, data: bytes, event_id: bytes, held: bytes
+    ) -> Event | Retired | None:
+        """What a value holds; None, and a problem, where that can't be told."""
         where = f"log/{layout.log_key(rank).hex()}"
         if is_retired(value):
             try:
-                Retired.decode(value)
+                retired = Retired.decode(value)
             except ValueError:
                 self.report.add(rank, where, "a leaf of version 1", f"version {value[0]}")
-            else:
-                self.report.add_retired(rank)
-            return
+                return None
+            self.report.add_retired(rank)
+            return retired
         if len(value) <= 32:
             lost = value == held
             text = f"rank {rank}: lost, and repaired without it: only its leaf hash is left" if lost else None
             self.report.add(rank, where, "an id and an event", f"{len(value)} bytes", text)
-            return
+            return None
         if value[:32] != event_id:
             self.report.add(rank, where, f"id {event_id.hex()} of the event bytes", f"id {value[:32].hex()}")
         try:
             event = Event.decode(data)
         except StorageError as error:
             self.report.add(rank, where, "a canonical event", "other bytes", f"rank {rank}: {where}: {error}")
-            return
+            return None
         before = self.cursors.get(event.producer)
         if before is not None and event.sequence <= before[0]:
             self.report.add(
@@ -475,6 +504,7 @@ class _Verifier:
             )
         self.cursors[event.producer] = (event.sequence, event_id)
         self.clock.see(rank, event.producer, event.wall_ns)
+        return event
 
     def _check_leaf(self, rank: int, tile_key: bytes, leaf: bytes, held: bytes) -> None:
         if leaf != held:

@@ -331,11 +331,41 @@ bool sequences_rise(const Checked& checked, nb::dict& cursors) {
   return true;
 }
 
-// Everything an audit asks of a batch of stored values: the fingerprint with (id, rank) of each added, cursors moved;
-// or None, and nothing moved, where any of it isn't as it must be.
+// Appends to `shown`, in order of rank: (rank, event) for each event whose kind begins with `prefix`; for all others
+// (rank, count, producer, kind, sequence), one for as many in a row as have the same producer and kind and the next
+// sequence number.
+void show(const Checked& checked, uint64_t first, nb::list& shown, const char* prefix, size_t prefix_bytes) {
+  droveway::Names producers, kinds;
+  for (size_t i = 0; i < checked.good;) {
+    const droveway::EventFields& f = checked.fields[i];
+    if (f.kind_bytes >= prefix_bytes && std::memcmp(f.kind, prefix, prefix_bytes) == 0) {
+      shown.append(nb::make_tuple(first + i, droveway::make_event(f, producers, kinds)));
+      ++i;
+      continue;
+    }
+    size_t count = 1;
+    for (; i + count < checked.good; ++count) {
+      const droveway::EventFields& g = checked.fields[i + count];
+      if (g.sequence != f.sequence + count || g.producer_bytes != f.producer_bytes || g.kind_bytes != f.kind_bytes ||
+          std::memcmp(g.producer, f.producer, f.producer_bytes) != 0 || std::memcmp(g.kind, f.kind, f.kind_bytes) != 0)
+        break;
+    }
+    shown.append(nb::make_tuple(first + i, count, nb::steal(producers.of(f.producer, f.producer_bytes)),
+                                nb::steal(kinds.of(f.kind, f.kind_bytes)), f.sequence));
+    i += count;
+  }
+}
+
+// Everything an audit asks of a batch of stored values: the fingerprint with (id, rank) of each added, cursors moved,
+// events shown where `shown` is a list; or None, and nothing moved, where any of it isn't as it must be.
 nb::object audited(const nb::bytes& context, const nb::bytes& key, const nb::bytes& sum, uint64_t first,
-                   const nb::list& values, const nb::bytes& leaves, nb::dict& cursors) {
+                   const nb::list& values, const nb::bytes& leaves, nb::dict& cursors, nb::object shown,
+                   const nb::str& prefix) {
   check_sum(key, sum);
+  if (!shown.is_none() && !PyList_CheckExact(shown.ptr())) throw nb::type_error("audited: `shown` must be a list or None");
+  Py_ssize_t prefix_bytes = 0;
+  const char* prefix_at = PyUnicode_AsUTF8AndSize(prefix.ptr(), &prefix_bytes);
+  if (prefix_at == nullptr) throw nb::python_error();
   for (size_t i = 0; i < values.size(); ++i)
     if (!PyBytes_CheckExact(PyList_GET_ITEM(values.ptr(), Py_ssize_t(i)))) return nb::none();
   const nb::tuple held(values);
@@ -349,6 +379,10 @@ nb::object audited(const nb::bytes& context, const nb::bytes& key, const nb::byt
   }
   nb::bytes out(sum.c_str(), hash_bytes);
   kernels().fingerprint(data_of(key), records.data(), id_record_bytes, checked.good, room_of(out));
+  if (!shown.is_none()) {
+    nb::list list = nb::borrow<nb::list>(shown);
+    show(checked, first, list, prefix_at, size_t(prefix_bytes));
+  }
   return out;
 }
 
@@ -460,7 +494,8 @@ NB_MODULE(_kernels, m) {
   m.def("checked_events", checked_events, nb::arg("context"), nb::arg("first"), nb::arg("values"), nb::arg("leaves"),
         "(rank, event) for the stored values before the first bad one.");
   m.def("audited", audited, nb::arg("context"), nb::arg("key"), nb::arg("sum"), nb::arg("first"), nb::arg("values"),
-        nb::arg("leaves"), nb::arg("cursors"), "The fingerprint with a batch added, or None where anything is odd.");
+        nb::arg("leaves"), nb::arg("cursors"), nb::arg("shown") = nb::none(), nb::arg("prefix") = "",
+        "The fingerprint with a batch added, or None where anything is odd; the events, or how many, into `shown`.");
   m.def("fingerprint", fingerprint, nb::arg("key"), nb::arg("sum"), nb::arg("records"), nb::arg("width"),
         "The sum with the keyed BLAKE3 of each record added, as four little-endian u64.");
   m.def("fingerprint_of_ids", fingerprint_of_ids, nb::arg("key"), nb::arg("iterator"),

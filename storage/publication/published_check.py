@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from storage import ledger_visitor
 from storage.errors import ForkError, IntegrityError, NoteError, RollbackError, SignatureError
+from storage.event import Event
 from storage.layout import TILE_HASHES
 from storage.ledger_check import LedgerReport
+from storage.ledger_visitor import Visitor
 from storage.mending import retired_list
 from storage.mending.retire import Retired
 from storage.notes import checkpoint as checkpoints
@@ -26,14 +29,16 @@ def verify_published(
     progress: Progress | None = None,
     keys: Sequence[VerifierKey] = (),
     expect: Head | None = None,
+    *,
     now_ns: int | None = None,
+    visitor: Visitor | None = None,
 ) -> LedgerReport:
     """Check a published ledger: the checkpoint, every tile, leaf and payload, each event (canonical bytes, id, leaf,
     sequence).
 
     progress: called with events done and in all.  keys: those of the log; one of them must have signed the checkpoint.
     Without keys nobody is known to have signed it.  expect: a head that the ledger must contain.
-    now_ns: what the time is; wall times more than a day ahead of it are warned of.
+    now_ns, visitor: as of `verify_ledger`.
 
     Damage is reported, never raised; each problem names its object, and the ranks that can't be trusted. Raises
     ObjectStoreError where the place can't be reached, NotALedgerError where nothing is published there.
@@ -51,7 +56,7 @@ def verify_published(
     """
     store = open_store(url, writable=False)
     try:
-        return _Check(store, url, progress, now_ns).run(tuple(keys), expect)
+        return _Check(store, url, progress, WallClock(now_ns), visitor).run(tuple(keys), expect)
     finally:
         store.close()
 
@@ -59,12 +64,15 @@ def verify_published(
 class _Check:
     """One pass over the tiles of leaves; those above are checked on the way to the root."""
 
-    def __init__(self, store: ObjectStore, url: str, progress: Progress | None, now_ns: int | None) -> None:
+    def __init__(
+        self, store: ObjectStore, url: str, progress: Progress | None, clock: WallClock, visitor: Visitor | None
+    ) -> None:
         self.store = store
         self.report = LedgerReport(url)
         self.progress = progress
         self.sequences: dict[str, int] = {}
-        self.clock = WallClock(now_ns)
+        self.clock = clock
+        self.visitor = visitor  # None from the first damaged rank on
 
     def run(self, keys: tuple[VerifierKey, ...], expect: Head | None) -> LedgerReport:
         note = read_checkpoint(self.store)
@@ -100,6 +108,8 @@ class _Check:
         return self.report
 
     def _tell(self, where: str, expected: str, error: Exception, rank: int | None = None, got: str = "damage") -> None:
+        if rank is not None:
+            self.visitor = None
         text = str(error).removeprefix(f"{self.store.url}: ")
         self.report.add(rank, where, expected, got, f"{self.store.url}: {text}")
 
@@ -130,19 +140,23 @@ class _Check:
                     self._tell(error.file or "payload", "the event of the leaf", error, at)
                 rank = max(rank, *ranks) + 1
 
-    def _take(self, rank: int, found: object) -> None:
-        if isinstance(found, Retired):
+    def _take(self, rank: int, found: Event | Retired) -> None:
+        if not isinstance(found, Event):
             self.report.add_retired(rank)
+            self._show(rank, found)
             return
-        from storage.event import Event
-
-        assert isinstance(found, Event)
         before = self.sequences.get(found.producer)
         if before is not None and found.sequence <= before:
             expected = f"a sequence of producer {found.producer!r} above {before}"
             self.report.add(rank, f"rank {rank}", expected, str(found.sequence))
+            self.visitor = None
         self.sequences[found.producer] = found.sequence
         self.clock.see(rank, found.producer, found.wall_ns)
+        self._show(rank, found)
+
+    def _show(self, rank: int, found: Event | Retired) -> None:
+        if self.visitor is not None:
+            ledger_visitor.show(self.visitor, rank, found)
 
     def _check_retired_list(self) -> None:
         """What is listed as retired must be gone; what is gone may not be listed yet."""
