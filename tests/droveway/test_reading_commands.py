@@ -58,6 +58,30 @@ def test_verify_answers_in_json(ask: Ask, yard_run: Path) -> None:
     assert record["ok"] is True and record["problems"] == 0 and record["name"] == "yard"
 
 
+def test_verify_warns_of_wall_times_that_go_back_or_are_a_day_ahead_also_where_a_run_is_published(
+    ask: Ask, yard_run: Path, tmp_path: Path
+) -> None:
+    import time
+
+    from storage import Event, Ledger
+    from storage.notes.keys import Signer
+
+    shutil.copytree(yard_run, tmp_path / "run")
+    now = time.time_ns()
+    with Ledger.open(tmp_path / "run", sync="os") as ledger:
+        for i, wall_ns in enumerate([now, now + 48 * 3600 * 10**9, now]):
+            ledger.append(Event(producer="note", effect=b"", kind="note.text", sequence=i, tick=0, wall_ns=wall_ns))
+        ledger.publish(str(tmp_path / "web"), Signer("a.example", bytes(32)))
+    for place in ("run", "web"):
+        told = ask("verify", tmp_path / place, "--json")
+        assert (told.code, told.record["ok"]) == (0, True)
+        ahead, back = told.record["warnings"]
+        assert ahead.startswith("rank 62: the wall time of producer 'note' is 1 day, 23:")
+        assert ahead.endswith(" ahead")
+        assert back == "rank 63: the wall time of producer 'note' goes back by 2 days, 0:00:00"
+        assert f"\nwarning: {ahead[:40]}" in ask("verify", tmp_path / place).out
+
+
 def test_verify_compares_with_a_checkpoint_kept_elsewhere(ask: Ask, yard_run: Path, tmp_path: Path) -> None:
     import base64
 

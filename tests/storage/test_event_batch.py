@@ -247,6 +247,37 @@ def test_an_audit_of_batches_equals_its_twin():
     assert event_batch.fingerprint_of_ids(key, iter([*pairs, (bytes(32), bytes(7))])) is None
 
 
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["k", "l", "coord", "coord.x"]), st.integers(1, 2))))
+def test_an_audit_shows_events_whole_by_their_kind_and_others_by_the_row(choices):
+    numbers, events = {"a": 0, "b": 0}, []
+    for producer, kind, step in choices:
+        events.append(Event(producer=producer, effect=b"", kind=kind, sequence=numbers[producer], tick=0))
+        numbers[producer] += step
+    rows, _ids, leaves = event_batch.prepare(events)
+    shown, expected = [], []
+    event_batch.audited(bytes(32), event_batch.ZERO_SUM, 9, rows, leaves, {}, shown, "coord.")
+    event_batch_ref.audited(bytes(32), event_batch.ZERO_SUM, 9, rows, leaves, {}, expected, "coord.")
+    assert shown == expected
+    flat = []
+    for each in shown:
+        if len(each) == 2:
+            flat.append(each)
+        else:
+            rank, count, producer, kind, sequence = each
+            flat += [(rank + i, producer, kind, sequence + i) for i in range(count)]
+    assert flat == [
+        (rank, event) if event.kind == "coord.x" else (rank, event.producer, event.kind, event.sequence)
+        for rank, event in enumerate(events, 9)
+    ]
+
+
+def test_an_audit_of_an_odd_batch_shows_nothing():
+    rows, _ids, leaves = event_batch.prepare(many(3))
+    shown = []
+    assert event_batch.audited(bytes(32), event_batch.ZERO_SUM, 0, [*rows[:2], b""], leaves, {}, shown) is None
+    assert shown == []
+
+
 @pytest.mark.parametrize("cursors", [{"p1": (10**9, b"")}, {"p2": (59, b"")}, {"p0": (0, b"")}])
 def test_an_audit_leaves_the_cursors_where_a_sequence_does_not_rise(cursors):
     rows, _ids, leaves = event_batch.prepare(many(60))
