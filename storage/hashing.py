@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from storage import _kernels, hash_ref
+from storage import _kernels, hash_ref, xxh3_ref
 
 _REFERENCE = _kernels.isa() == "ref"
 
@@ -14,6 +14,7 @@ EMPTY_LEAF_HASH = bytes.fromhex("6e340b9cffb37a989ca544e6bb780a2c78901d3fb337387
 leaf_hashes: Callable[[bytes, int], bytes] = hash_ref.leaf_hashes if _REFERENCE else _kernels.leaf_hashes
 node_hashes: Callable[[bytes], bytes] = hash_ref.node_hashes if _REFERENCE else _kernels.node_hashes
 crc32c: Callable[[bytes], int] = hash_ref.crc32c if _REFERENCE else _kernels.crc32c
+xxh3: Callable[[bytes], int] = xxh3_ref.xxh3 if _REFERENCE else _kernels.xxh3
 frontier_extend: Callable[[int, bytes, bytes], bytes] = (
     hash_ref.frontier_extend if _REFERENCE else _kernels.frontier_extend
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from storage import event_batch_ref, hash_ref
+from storage import event_batch_ref, hash_ref, xxh3_ref
 from storage.event import Event
 
 _MASK = (1 << 64) - 1
@@ -16,6 +16,7 @@ _TREE_SIZES = (
     1025, 0, 2048, 2049, 3, 3072, 4096, 5000, 64, 8192, 8193, 1024,
     7167, 9000, 1, 310, 16384, 311, 2047, 17408, 65, 20000, 4097, 6144,
 )  # fmt: skip
+_XXH3_SIZES = (960, 1023, 1024, 1025, 1088, 1089, 2000, 2047)
 _EFFECTS = (0, 1, 255, 256, 300, 65535, 65536, 31)
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789._-abcdefghijklmnopqrstuvwxyz"
 
@@ -73,7 +74,7 @@ def digests() -> dict[str, str]:
     """Name of each kernel → 16 hex digits.
 
     >>> len(digests())
-    15
+    16
     """
     generator = _split_mix(0x73746F72616765)
     data = bytes(next(generator) >> 56 for _ in range(2048))
@@ -103,4 +104,6 @@ def digests() -> dict[str, str]:
     out = {"storage.derive_chunks": _fnv1a(chunks), **_trees(), **_events(), **sha}
     out.update({f"{name}_portable": digest for name, digest in sha.items()})
     out["storage.crc32c"] = _fnv1a(crc)
+    hashed = [data[i : 2 * i] for i in range(300)] + [data[:size] for size in _XXH3_SIZES]
+    out["storage.xxh3"] = _fnv1a(b"".join(xxh3_ref.xxh3(some).to_bytes(8, "little") for some in hashed))
     return {name: f"{digest:016x}" for name, digest in out.items()}

@@ -14,7 +14,6 @@ from rocksdict import (
     BlockBasedOptions,
     BottommostLevelCompaction,
     Cache,
-    ChecksumType,
     CompactOptions,
     DBCompressionType,
     DBRecoveryMode,
@@ -78,7 +77,6 @@ def _family_options(family: str, cache: Cache, *, read_only: bool, paranoid: boo
     options.set_arena_block_size(64 << 10)
     options.set_paranoid_checks(paranoid)
     blocks = BlockBasedOptions()
-    blocks.set_checksum_type(ChecksumType.crc32c())  # one that storage/engine/sst_file.py can check
     blocks.set_block_cache(cache)
     blocks.set_block_size(LOG_BLOCK_BYTES if family == "log" else 4 << 10)
     if family == "ids":

@@ -3,8 +3,8 @@
 Layout (table format 2 to 6, no compression): data blocks, each followed by u8 compression and u32 checksum; then
 filter, properties, index and metaindex blocks of the same kind; a footer of 53 bytes at the end. A block is entries
 (varint shared, varint unshared, varint value length, key bytes, value), u32 restart offsets, u32 their number; the key
-of the table's entries ends with u64 sequence << 8 | type. Checksums are checked where they are CRC-32C, which this
-ledger's tables have; those of older tables are left to what the ledger itself knows of its events.
+of the table's entries ends with u64 sequence << 8 | type. Checksums are checked where they are XXH3, the engine's own
+choice, or CRC-32C; others are left to what the ledger itself knows of its events.
 
 Every length is held against the bytes that there are; nothing is believed because it is written.
 """
@@ -24,7 +24,8 @@ FOOTER_BYTES = 53
 TRAILER_BYTES = 5
 MAGIC = 0x88E241B785F4CFF7
 EXTENDED_MAGIC = b">\0z\0"
-CRC32C = 1
+CRC32C, XXH3 = 1, 4
+XXH3_KIND_FACTOR = 0x6B9083D9  # XXH3 is of the block alone; its compression is mixed in
 BLOCK_BYTES_MAX = 1 << 28  # of one block: an event is at most 16 MiB, an index holds a line a block
 VALUE, DELETION = 1, 0
 
@@ -71,7 +72,7 @@ class SstFile:
                 self._fault(offset, size, "is cut off")
                 continue
             data, checked = block
-            if not checked and self._checksum == CRC32C:
+            if not checked and self._checksum in (CRC32C, XXH3):
                 self._fault(offset, 0, "has another checksum")
             yield from self._cells_of(data, offset, checked)
 
@@ -96,9 +97,12 @@ class SstFile:
         return data, self._checksum_of(whole[: size + 1], offset) == whole[size + 1 :]
 
     def _checksum_of(self, data: bytes, offset: int) -> bytes | None:
-        if self._checksum != CRC32C:
+        if self._checksum == CRC32C:
+            value = masked_crc32c(data)
+        elif self._checksum == XXH3:
+            value = (hashing.xxh3(data[:-1]) ^ data[-1] * XXH3_KIND_FACTOR) & 0xFFFFFFFF
+        else:
             return None
-        value = masked_crc32c(data)
         if self._base:
             value += self._base ^ ((offset & 0xFFFFFFFF) + (offset >> 32))
         return (value & 0xFFFFFFFF).to_bytes(4, "little")

@@ -18,4 +18,5 @@ void frontier_root(const uint8_t* frontier, size_t count, uint8_t* out, int port
 int inclusion_root(uint64_t index, uint64_t size, uint8_t* hash, const uint8_t* proof, size_t count, int portable);
 int sha_instructions();
 uint32_t crc32c(const uint8_t* data, size_t size);
+uint64_t xxh3(const uint8_t* data, size_t size);
 }  // namespace DW_ISA

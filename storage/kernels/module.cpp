@@ -514,6 +514,8 @@ NB_MODULE(_kernels, m) {
   m.def("crc32c", [](const nb::bytes& data) { return kernels().crc32c(data_of(data), data.size()); },
         nb::arg("data"), "CRC-32C of data.");
   if (!droveway::add_gates(m.ptr())) throw nb::python_error();
+  m.def("xxh3", [](const nb::bytes& data) { return kernels().xxh3(data_of(data), data.size()); },
+        nb::arg("data"), "XXH3 of data, 64 bits, seed 0.");
   m.def("compiler", [] { return DW_COMPILER; }, "The compiler that built the kernels.");
   m.def("sha_instructions", [] { return area.has_kernels() && kernels().sha_instructions() != 0; },
         "Whether SHA-256 runs on the processor's own instructions.");

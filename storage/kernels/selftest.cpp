@@ -132,6 +132,13 @@ void storage_self_test(const StorageTable& table, SelfTestEmit emit, void* conte
   uint32_t crc[40];
   for (size_t i = 0; i < 40; ++i) crc[i] = table.crc32c(bytes + i, i * i);
   sink("storage.crc32c", crc, sizeof crc);
+
+  // every length up to 299, and some on both sides of whole blocks of 1024 bytes
+  uint64_t xxh[300 + 8];
+  constexpr size_t lengths[8] = {960, 1023, 1024, 1025, 1088, 1089, 2000, 2047};
+  for (size_t i = 0; i < 300; ++i) xxh[i] = table.xxh3(bytes + i, i);
+  for (size_t i = 0; i < 8; ++i) xxh[300 + i] = table.xxh3(bytes, lengths[i]);
+  sink("storage.xxh3", xxh, sizeof xxh);
 }
 
 }  // namespace droveway

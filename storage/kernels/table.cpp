@@ -16,5 +16,6 @@ const droveway::StorageTable storage_table = {
     .inclusion_root = inclusion_root,
     .sha_instructions = sha_instructions,
     .crc32c = crc32c,
+    .xxh3 = xxh3,
 };
 }  // namespace DW_ISA

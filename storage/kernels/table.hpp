@@ -40,6 +40,8 @@ struct StorageTable {
   int (*sha_instructions)();
   // CRC-32C (Castagnoli)
   uint32_t (*crc32c)(const uint8_t* data, size_t size);
+  // XXH3, 64 bits, seed 0
+  uint64_t (*xxh3)(const uint8_t* data, size_t size);
 };
 
 void storage_self_test(const StorageTable& table, SelfTestEmit emit, void* context);
