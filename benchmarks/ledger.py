@@ -138,6 +138,7 @@ def replaying(report: Report) -> None:
                 "ours": ledger.scan,
                 "SQLite's ordered scan, unverified": lambda: rows.execute(SCAN),
                 "the MCAP reader": lambda: read_mcap(folder / "log.mcap"),
+                "the MCAP reader, in file order": lambda: read_mcap(folder / "log.mcap", sorted_by_time=False),
             }
             seconds: dict[str, list[float]] = {walk: [] for walk in walks}
             for _ in range(ROUNDS + 2):
