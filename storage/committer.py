@@ -25,7 +25,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from storage import _kernels
-from storage.errors import ClosedError
+from storage.errors import ClosedError, LimitError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -268,9 +268,12 @@ class Committer:
         with self._lock:
             self._check_open()
             if self._thread is None:
-                self._thread_wake.acquire()
                 self._thread = threading.Thread(target=self._serve, name="droveway-committer", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError as error:
+                    self._thread = None  # the next one tries again
+                    raise LimitError(f"submit: no thread can be started to commit: {error}") from error
 
     def _serve(self) -> None:
         """The thread: leads whenever a request for which nobody waits has the lead."""

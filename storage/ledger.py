@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, overload
 
 from storage import event_batch, layout, opening, state
+from storage.closing import Closing
 from storage.committer import Committer, Request
 from storage.engine.files import ENGINES, Engine
 from storage.engine.store import Store
@@ -79,12 +80,13 @@ class Ledger:
         self._max_event_bytes = max_event_bytes
         self._signs_for: str | None = None  # the origin whose kept checkpoints were all held against the tree
         self._closed: str | None = None
+        self._closing: Closing | None = Closing()  # None in a forked child
         self._store = store
         self._events = StoredEvents(store, path)
         self._opened = opened
         self._writer = writer
         self._committer = None if writer is None else Committer(writer.commit, writer.keep_head)
-        self._finalizer = weakref.finalize(self, _release, self._committer, store)
+        self._finalizer = weakref.finalize(self, _release, self._committer, writer, store)
         _open_ledgers.add(self)
 
     @property
@@ -140,10 +142,19 @@ class Ledger:
             store, opened = opening.open_run(
                 run, writable=writable, expect=expect, engine=engine, durable=sync == "fsync"
             )
-            return store if through is None else through(store), opened
+            if through is None:
+                return store, opened
+            try:
+                return through(store), opened
+            except BaseException:
+                store.close()
+                raise
 
         run = Path(path)
-        whole = run.absolute()  # the current folder may change
+        try:
+            whole = run.absolute()  # the current folder may change
+        except OSError as error:
+            raise StorageError(f"{run}: the current folder is gone, nothing can be opened in it") from error
         store, opened = open_run(run, mode == "rw", expect)
         if mode == "r":
             return cls(run, sync, store, opened, None, max_event_bytes=max_event_bytes)
@@ -230,6 +241,8 @@ class Ledger:
             self.manifest_status = max(self.manifest_status, opening.DEGRADED, key=opening.SEVERITY.index)
         if value is not None:
             rank = int.from_bytes(value, "big")
+            if rank >= self._head.size and self._is_on_its_way(rank):
+                raise KeyError(f"no event has the id {event_id.hex()}")
             if rank < self._head.size and state.stored_id(self._store.get("log", value) or b"") == event_id:
                 return rank
             self.manifest_status = max(self.manifest_status, opening.DEGRADED, key=opening.SEVERITY.index)
@@ -238,6 +251,11 @@ class Ledger:
                 if state.stored_id(stored) == event_id and len(key) == 8:
                     return int.from_bytes(key, "big")
         raise KeyError(f"no event has the id {event_id.hex()}")
+
+    def _is_on_its_way(self, rank: int) -> bool:
+        """Whether the store has an event that the ledger has not yet: its commit waits for the disk."""
+        stored = None if self._writer is None else state.read_head(self._store, str(self.path))
+        return stored is not None and rank < stored.size
 
     @overload
     def scan(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Event]]: ...
@@ -479,20 +497,24 @@ class Ledger:
         return state.read_cursor(self._store, producer) if self._writer is None else self._writer.cursor(producer)
 
     def close(self) -> None:
-        """Commit what is queued, rewrite HEAD and release the store. A second call does nothing."""
-        if self._closed is not None:
+        """Commit what is queued, rewrite HEAD and release the store. A second call waits until the first is done."""
+        closing = self._closing
+        if closing is None:
             return
-        if self._committer is not None:
+        if self._closed is None and self._committer is not None:
             self._committer.close(f"{self.path}: the ledger is closed")
-        self._closed, closed = "is closed", self._closed
-        if closed is not None:
+        if not closing.begin():
             return
-        _open_ledgers.discard(self)
-        self._finalizer.detach()
-        if self._writer is not None:
-            self._writer.close()
-        else:
-            self._store.close()
+        try:
+            self._closed = "is closed"
+            _open_ledgers.discard(self)
+            self._finalizer.detach()
+            if self._writer is not None:
+                self._writer.close()
+            else:
+                self._store.close()
+        finally:
+            closing.end()
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -500,6 +522,7 @@ class Ledger:
 
     def _after_fork(self) -> None:
         self._closed = "was opened before this process was forked: open it again here"
+        self._closing = None
         self._finalizer.detach()
         self._store.abandon()
 
@@ -517,11 +540,12 @@ class Ledger:
                 raise
 
 
-def _release(committer: Committer | None, store: Store) -> None:
-    if committer is None:
+def _release(committer: Committer | None, writer: Writer | None, store: Store) -> None:
+    """Close the store of a ledger that nobody closed: collected, or open when the interpreter ends."""
+    if committer is None or writer is None:
         store.close()
     else:
-        committer.finish(store.close)
+        committer.finish(writer.leave)
 
 
 def _check_sizes(events: Sequence[Event], most: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from storage import head as head_file
-from storage import layout, replaced_file, state
+from storage import layout, regular_file, replaced_file, state
 from storage.engine import engines
 from storage.engine.files import Engine, engine_of
 from storage.engine.lost_store import LostStore
@@ -81,7 +81,11 @@ def open_run(
     durable: bool = True,
 ) -> tuple[Store, Opened]:
     """Open the store of a RUN directory; see `Ledger.open` for what is raised."""
-    if writable and _is_new(run):
+    try:
+        new = writable and _is_new(run)
+    except OSError as error:
+        raise mapped_os_error(error, run) from error
+    if new:
         return _create(run, expect, engine, durable)
     require_run(run)
     if not has_store(run):
@@ -330,7 +334,7 @@ def require_room(run: Path) -> None:
     probe = store / "room.tmp"
     try:
         logs = sum(entry.stat().st_size for entry in os.scandir(store) if entry.name.endswith(".log"))
-        descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = regular_file.create(probe, 0o600)
         try:
             os.posix_fallocate(descriptor, 0, ROOM_BYTES + logs)
         finally:

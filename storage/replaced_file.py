@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from storage import regular_file
+
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Temporary file beside `path`, fsync, rename, fsync of the folder. Raises OSError; the old file is there then.
@@ -21,7 +23,7 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """
     temporary = path.with_name(path.name + ".tmp")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        descriptor = regular_file.create(temporary)
         try:
             left = memoryview(data)
             while left:

@@ -26,6 +26,7 @@ from storage.tree import Head
 
 COMMITS_PER_HEAD = 64
 CURSORS_CACHED_MAX = 4096
+LEAVE_SECONDS_MAX = 10.0
 
 
 Reopen = Callable[[bool, Head], tuple[Store, opening.Opened]]
@@ -253,6 +254,16 @@ class Writer:
                     self.rewrite_head(durable=True)
             finally:
                 self.store.close()
+
+    def leave(self) -> None:
+        """Close the store without rewriting HEAD, once no thread is in it: when the interpreter ends, others still
+        append. Where one stays, the store is left to the system.
+        """
+        if self.lock.acquire(timeout=LEAVE_SECONDS_MAX):
+            try:
+                self.store.close()
+            finally:
+                self.lock.release()
 
 
 def _copy(error: Exception) -> Exception:

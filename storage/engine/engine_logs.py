@@ -21,6 +21,8 @@ from storage.errors import IntegrityError
 BLOCK_BYTES = 32768
 TYPE_MAX = 4  # 0 padding, 1 whole, 2 first, 3 middle, 4 last
 FIRST, MIDDLE = 2, 3
+LOG_BYTES_MAX = 1 << 32  # of a write-ahead log: 8 MiB and the largest batch, which RocksDB bounds so
+MANIFEST_BYTES_MAX = 1 << 26  # of the list of tables: some KB for each GB of events
 _HEADER = struct.Struct("<IHB")
 _LOGS = re.compile(r"MANIFEST-\d+|\d+\.log")
 
@@ -28,7 +30,8 @@ _LOGS = re.compile(r"MANIFEST-\d+|\d+\.log")
 def check_engine_logs(folder: Path) -> list[str]:
     """The write-ahead logs in `folder` whose chain of headers breaks before their end.
 
-    Raises IntegrityError (file, offset) for a MANIFEST that RocksDB would read without end.
+    Raises IntegrityError (file, offset) for a MANIFEST that RocksDB would read without end, and for files longer than
+    any that a ledger writes.
     """
     doubtful = []
     for name in sorted(entry.name for entry in folder.iterdir() if _LOGS.fullmatch(entry.name)):
@@ -37,8 +40,12 @@ def check_engine_logs(folder: Path) -> list[str]:
         except OSError:
             continue  # gone by now, or not to be read: RocksDB says which
         with os.fdopen(descriptor, "rb", buffering=0) as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            about = os.fstat(descriptor)
+            if not stat.S_ISREG(about.st_mode):
                 continue
+            most = LOG_BYTES_MAX if name.endswith(".log") else MANIFEST_BYTES_MAX
+            if about.st_size > most:
+                raise IntegrityError(f"{name}: expected at most {most} bytes, got {about.st_size}", file=name)
             if not _walk(stream, name) and name.endswith(".log"):
                 doubtful.append(name)
     return doubtful

@@ -106,6 +106,13 @@ class PageFile:
                 os.close(self.descriptor)
                 self.descriptor = -1
 
+    def abandon(self) -> None:
+        """Close the descriptor in a forked child, where another thread's lock would never come free."""
+        descriptor, self.descriptor = self.descriptor, -1
+        self._lock = threading.Lock()
+        if descriptor >= 0:
+            os.close(descriptor)
+
 
 def damaged(file: PageFile, where: str, text: str) -> IntegrityError:
     """The error for damage at a place of the file."""

@@ -10,7 +10,6 @@ import errno
 import fcntl
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -78,8 +77,14 @@ class LmdbReader:
 
     def _read(self, read: Callable[[dict[str, TreeReader]], T]) -> T:
         while True:
-            with suppress(Outdated):
-                return read(self._now())
+            trees = self._now()
+            try:
+                return read(trees)
+            except Outdated:
+                pass
+            except ClosedError:
+                if trees is self._trees:
+                    raise  # else the file was replaced by a compacted one
 
     def get(self, family: str, key: bytes) -> bytes | None:
         return self._read(lambda trees: trees[family].get(key))
@@ -89,10 +94,17 @@ class LmdbReader:
 
     def scan(self, family: str, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         while True:
-            with suppress(Outdated):
-                for pair in self._now()[family].scan(start, stop):
+            trees = self._now()
+            try:
+                for pair in trees[family].scan(start, stop):
                     yield pair
                     start = pair[0] + b"\0"
+            except Outdated:
+                pass
+            except ClosedError:
+                if trees is self._trees:
+                    raise
+            else:
                 return
 
     def last_key(self, family: str) -> bytes | None:
@@ -122,7 +134,8 @@ class LmdbReader:
         self._file.close()
 
     def abandon(self) -> None:
-        self.close()  # the lock belongs to the descriptor, which the parent still has
+        self._closed = True
+        self._file.abandon()  # the lock belongs to the descriptor, which the parent still has
 
 
 def opened(path: Path) -> PageFile:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from storage import _kernels
+from storage import _kernels, regular_file
 from storage.engine.files import engine_of
 from storage.engine.lmdb_check import check_pages
 from storage.engine.lmdb_map import FileMap
@@ -175,7 +175,7 @@ class LmdbStore(LmdbReader):
         size = sum(len(value or b"") for _, _, value in entries) + (1 << 16)
         probe = self._absolute / "write.tmp"
         try:
-            descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = regular_file.create(probe, 0o600)
             try:
                 at = self._file.size()
                 while size > 0:
@@ -266,10 +266,10 @@ class LmdbStore(LmdbReader):
             self._close_environment()
             self._replace()
             old, self._file = self._file, opened(self._absolute / DATA_FILE)
-            old.close()
             self._file.path = self.path / DATA_FILE
             self._open_environment()
             self._look()
+            old.close()  # who reads in it meanwhile reads again
         except (lmdb.Error, OSError) as error:
             raise mapped(error, self.path, "compact") from error
 
@@ -313,7 +313,7 @@ class LmdbStore(LmdbReader):
             self._lock.release()
 
     def abandon(self) -> None:
-        super().close()
+        super().abandon()
         self._lock.release()
         _kernels.leak(self._pin)
         _kernels.leak(self._environment)

@@ -135,7 +135,17 @@ class TreeReader:
         return None
 
     def _leaves(self, start: bytes) -> Iterator[Page]:
-        """The leaves from the one that holds `start`, several read at once where they lie side by side."""
+        """The leaves from the one that holds `start`. Branches that lead to the same ones again and again would give
+        out more than there are pages."""
+        left = self._view.meta.last_page
+        for leaf in self._all_leaves(start):
+            if left <= 0:
+                raise self._damaged(leaf, f"the tree {self._name} reaches more leaves than the file has pages")
+            left -= 1
+            yield leaf
+
+    def _all_leaves(self, start: bytes) -> Iterator[Page]:
+        """Several are read at once where they lie side by side."""
         path = self._path(start)
         if len(path) == 1:
             yield self._view.leaf(self._tree.root)

@@ -23,7 +23,7 @@ from rocksdict import (
     WriteBatch,
 )
 
-from storage import _kernels
+from storage import _kernels, regular_file
 from storage.engine import torn_log
 from storage.engine.engine_logs import check_engine_logs
 from storage.engine.log_sync import LogSync
@@ -109,6 +109,7 @@ class RocksStore:
         self._folder = folder  # what the engine calls it
         self._snapshot = snapshot
         self._database = database
+        _remember_use()
         self._families = {name: database.get_column_family(name) for name in FAMILIES}
         self._handles = {name: database.get_column_family_handle(name) for name in FAMILIES}
         self._lock: WriterLock | None = None
@@ -149,12 +150,18 @@ class RocksStore:
 
     @classmethod
     def _open_to_write(cls, path: Path) -> RocksStore:
+        if _first_used_in and _first_used_in[0] != os.getpid():
+            raise StorageError(
+                f"{path}: RocksDB was used before this process was forked, and the threads that it writes with are not "
+                'here: open it in a process that is started anew (multiprocessing: "spawn")'
+            )
         try:
             lock = WriterLock(path)
         except OSError as error:
             raise mapped(error, path, "open") from error
         try:
             folder = lock.nameable(path)
+            _refuse_irregular(path)
             _close_unclosed(folder)
             database, dropped = _database(
                 path, folder, lambda torn: torn_log.cut(folder, torn), read_only=False, paranoid=True
@@ -347,7 +354,29 @@ class RocksStore:
             _kernels.leak(held)
 
     def _mapped(self, error: Exception, doing: str) -> StorageError:
+        if self._closed and isinstance(error, KeyError):  # closed by another thread at this moment
+            return ClosedError(f"{self.path}: the ledger is closed")
         return mapped(error, self.path, doing, self._folder)
+
+
+# RocksDB's threads begin with its first use and are of the whole process. In a forked child the first flush would wait
+# for them for ever.
+_first_used_in: list[int] = []  # the process, if any
+
+
+def _remember_use() -> None:
+    if not _first_used_in:
+        _first_used_in.append(os.getpid())
+
+
+def _refuse_irregular(folder: Path) -> None:
+    """Raises IntegrityError for what is no regular file: RocksDB and its binding write through links, and wait for
+    pipes."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_file(follow_symlinks=False):
+                text = f"{folder / entry.name}: expected a regular file, got a link, a folder, a pipe or a device"
+                raise IntegrityError(text, file=str(folder / entry.name))
 
 
 def _unreadable(error: OSError, path: Path) -> StorageError:
@@ -397,7 +426,7 @@ def _close_unclosed(folder: Path) -> None:
 def _no_file_can_be_made(folder: Path) -> OSError | None:
     probe = folder / "close.tmp"
     try:
-        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(regular_file.create(probe, 0o600))
         probe.unlink()
     except OSError as error:
         return error
@@ -447,9 +476,14 @@ def _is_rank(key: bytes) -> bool:
 
 
 def mapped(error: Exception, path: Path, doing: str, folder: Path | None = None) -> StorageError:
-    """The one place where the engine's texts become our errors."""
+    """The one place where the engine's texts become our errors. Raises what is no error of the engine's or of the
+    system's, as it is: a signal handler's exception, for one.
+    """
     if isinstance(error, StorageError):
         return error
+    late = isinstance(error, TimeoutError) and error.errno is None
+    if late or not (type(error) in (Exception, rocksdict.DbClosedError) or isinstance(error, OSError)):
+        raise error
     text = str(error)
     if isinstance(error, OSError) and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"

@@ -18,8 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from storage import regular_file
+from storage.engine.engine_logs import MANIFEST_BYTES_MAX
 from storage.engine.torn_log import TornTail
-from storage.errors import ReadOnlyError, StorageError, StorageFullError
+from storage.errors import IntegrityError, ReadOnlyError, StorageError, StorageFullError
 
 ATTEMPTS = 100
 CURRENT_BYTES_MAX = 64
@@ -119,6 +120,9 @@ def _manifest(database: Path) -> tuple[str, bytes]:
         name = regular_file.read(database / "CURRENT", CURRENT_BYTES_MAX).decode().strip()
         if _MANIFEST.fullmatch(name) is None:
             return "", b""
-        return name, regular_file.read(database / name)
+        content = regular_file.read(database / name, MANIFEST_BYTES_MAX + 1)
+        if len(content) > MANIFEST_BYTES_MAX:
+            raise IntegrityError(f"{database / name}: expected at most {MANIFEST_BYTES_MAX} bytes, got more", file=name)
+        return name, content
     except (FileNotFoundError, UnicodeDecodeError):
         return "", b""

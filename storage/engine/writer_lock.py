@@ -47,6 +47,10 @@ class WriterLock:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):  # of an opening that was broken off, by a signal for one
+            self.release()
+
 
 def _holder(folder: os.stat_result) -> int | None:
     """The process that holds the lock, from the kernel's list: `1: FLOCK ADVISORY WRITE pid device:inode 0 EOF`."""

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "droveway/area.hpp"
+#include "droveway/interpreter_exit.hpp"
 #include "event_objects.hpp"
 #include "gate.hpp"
 #include "table.hpp"
@@ -35,10 +36,15 @@ nb::bytes blank(size_t size) {
 
 uint8_t* room_of(nb::bytes& b) { return reinterpret_cast<uint8_t*>(PyBytes_AS_STRING(b.ptr())); }
 
+// The next of an iterator, whose Python code may give up the interpreter's lock; null at its end and where it raised.
+PyObject* next_of(const nb::handle& iterator) {
+  return droveway::unless_interpreter_ends([&] { return PyIter_Next(iterator.ptr()); });
+}
+
 template <class Work>
 void run(size_t bytes, Work work) {
   if (bytes < release_bytes) return work();
-  nb::gil_scoped_release release;
+  droveway::InterpreterUnlocked unlocked;
   work();
 }
 
@@ -211,7 +217,7 @@ nb::tuple take(const nb::object& iterator, uint64_t first, size_t count, size_t 
   nb::object end = nb::none();
   uint8_t key[8];
   for (size_t held = 0; values.size() < count && held < bytes_max;) {
-    PyObject* next = PyIter_Next(iterator.ptr());
+    PyObject* next = next_of(iterator);
     if (next == nullptr) {
       if (PyErr_Occurred() == nullptr) {
         end = nb::tuple();
@@ -399,7 +405,7 @@ nb::object fingerprint_of_ids(const nb::bytes& key, const nb::object& iterator) 
     count += held, held = 0;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   };
-  while (PyObject* next = PyIter_Next(iterator.ptr())) {
+  while (PyObject* next = next_of(iterator)) {
     const nb::object pair = nb::steal(next);
     if (!PyTuple_CheckExact(next) || PyTuple_GET_SIZE(next) != 2) throw nb::type_error("fingerprint: expected pairs");
     PyObject *id = PyTuple_GET_ITEM(next, 0), *rank = PyTuple_GET_ITEM(next, 1);

@@ -336,8 +336,9 @@ def test_a_map_that_is_full_grows_and_not_under_a_reader(tmp_path, monkeypatch):
     monkeypatch.setattr(lmdb_store, "MAP_BYTES", 1 << 20)
     store = open_store(tmp_path, read_only=False, engine="lmdb")
     model = {i.to_bytes(8, "big"): os.urandom(5000) for i in range(900)}
-    for key, value in model.items():
-        store.write([("log", key, value)], sync=False)
+    entries = [("log", key, value) for key, value in model.items()]
+    for at in range(0, len(entries), 20):
+        store.write(entries[at : at + 20], sync=False)
     assert (tmp_path / "data.mdb").stat().st_size > 4 << 20
     assert dict(store.scan("log")) == model
     reader = open_store(tmp_path, read_only=True)

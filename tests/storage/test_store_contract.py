@@ -194,7 +194,7 @@ def test_any_thread_reads_while_another_writes(store):
     threads = [threading.Thread(target=read) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for i in range(300):
+    for i in range(120):
         keys = [(2 * i).to_bytes(8, "big"), (2 * i + 1).to_bytes(8, "big"), (i // 2).to_bytes(8, "big")]
         store.write([("log", key, key + os.urandom(700)) for key in keys], sync=False)
     stop.set()

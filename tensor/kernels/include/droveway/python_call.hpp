@@ -5,6 +5,7 @@
 
 #include <time.h>
 
+#include "droveway/interpreter_exit.hpp"
 #include "droveway/parallel.hpp"
 
 namespace droveway {
@@ -17,8 +18,10 @@ inline bool interrupt_requested() {
   const long ms = long(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
   if (ms - last_ms < 20) return false;
   last_ms = ms;
-  nanobind::gil_scoped_acquire lock;
-  return PyErr_CheckSignals() != 0;
+  return unless_interpreter_ends([] {
+    nanobind::gil_scoped_acquire lock;
+    return PyErr_CheckSignals() != 0;
+  });
 }
 
 // Runs work() without Python's lock. Raises what a signal handler raised (KeyboardInterrupt) if one did: the output
@@ -27,7 +30,7 @@ template <class Work>
 void call_kernel(Work work) {
   bool stopped;
   {
-    nanobind::gil_scoped_release unlock;
+    InterpreterUnlocked unlocked;
     dw_interrupt_set(interrupt_requested);
     work();
     stopped = dw_interrupt_clear();
