@@ -51,7 +51,8 @@ def audit(
     """Check a run, or one that is published at a URL: its ledger, its structure, and every decision.
 
     `replan` rebuilds the stored inputs and makes each plan again. `resimulate` makes every event again from scenario
-    and seed. `expect` is (size, root), or the text of a checkpoint, kept elsewhere: the ledger must contain it.
+    and seed. Without both a ledger that holds no run is checked too, its events counted by kind. `expect` is
+    (size, root), or the text of a checkpoint, kept elsewhere: the ledger must contain it.
     `keys` are verifier keys of the log: every checkpoint that the ledger keeps must be signed by one of them, and it
     must keep one.
     `now_ns` is what the time is: wall times more than a day ahead of it are warned of.
@@ -135,6 +136,7 @@ class _Auditor:
         self._report = report  # of what the events say; the ledger's own damage comes before it
         self._told = told  # ranks that the ledger's own check found damaged
         self._replan = replan
+        self._any_ledger = not replan and not resimulate  # with no event of ours it is whole as it is
         self._resimulate = resimulate
         self._scenario: Event | None = None
         self._map: Mapping[str, Any] | None = None
@@ -160,6 +162,7 @@ class _Auditor:
         if event.kind not in (SCENARIO, INPUTS, FRAME):
             self.others(rank, 1, event.producer, event.kind, event.sequence)
             return
+        self._any_ledger = False
         self.shown += 1
         if rank == 0:
             self._producer, self._sequence = event.producer, event.sequence
@@ -189,6 +192,7 @@ class _Auditor:
         if not kind.startswith(PREFIX) or kind == CHANGE:
             self._report.add_other(kind, count)
             return
+        self._any_ledger = False
         for at in range(rank, rank + count):
             self._problem(at, "kind", "a known kind", kind)
 
@@ -232,6 +236,9 @@ class _Auditor:
 
     def conclude(self, report: Report) -> None:
         """After the last event: what was found goes into the report of the ledger."""
+        if self._any_ledger:
+            report.take_over(Report(other_events=self._report.other_events))
+            return
         if self._scenario is None and not (report.retired and report.retired[0][0] == 0):
             self._problem(None, "scenario", "a coord.scenario event at rank 0", "none")
         if self._hole is not None:

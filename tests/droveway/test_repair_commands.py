@@ -169,6 +169,25 @@ def test_a_ledger_that_holds_no_run_is_not_sent_to_repair(ask: Ask, tmp_path: Pa
     assert told.out.startswith("ledger: scenario: expected a coord.scenario event at rank 0, got none\n")
 
 
+def test_without_planning_a_ledger_that_holds_no_run_is_verified_as_a_ledger(ask: Ask, tmp_path: Path) -> None:
+    from storage import Event
+
+    with Ledger.open(tmp_path / "notes") as ledger:
+        for i in (0, 5, 7):  # gaps in a producer's sequence are allowed
+            root = ledger.append(Event(producer="me", effect=b"", kind="note.text", sequence=i, tick=0)).root
+    told = ask("verify", tmp_path / "notes", "--no-replan")
+    assert (told.code, told.err) == (0, "")
+    assert told.out == (
+        f"verified: 3 events, 0 decisions; of other kinds the bytes only: 3 note.text\nroot  {root.hex()}\n"
+    )
+    head = tmp_path / "notes" / "HEAD"
+    head.write_bytes(head.read_bytes()[:20])
+    assert ask("verify", tmp_path / "notes", "--no-replan").code == 1
+    with Ledger.open(tmp_path / "ours") as ledger:  # a part of a run is no ledger of others
+        ledger.append(Event(producer="me", effect=b"", kind="coord.frame", sequence=0, tick=0))
+    assert ask("verify", tmp_path / "ours", "--no-replan").code == 1
+
+
 def test_what_the_engine_says_in_two_lines_is_one_line(ask: Ask, run: Path) -> None:
     largest = max((run / "ledger").glob("*.sst"), key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:-100])
