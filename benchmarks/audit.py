@@ -41,7 +41,7 @@ ROUNDS = 5
 MEMORY_LIMIT_MB = 64.0
 ROWS = 1000
 BLOCK_BYTES = 64 << 20
-# The whole command. The mix is no run of a fleet: it says so after it has checked all bytes, and exits 1.
+# The whole command.
 VERIFY = (
     AT_EXIT
     + """
@@ -50,7 +50,7 @@ sys.argv[0] = 'droveway'
 try:
     main()
 except SystemExit as ended:
-    assert ended.code == 1, ended.code
+    assert not ended.code, ended.code
 """
 )
 
@@ -80,7 +80,7 @@ def auditing(report: Report, run: Path, events: int, size: int) -> None:
 
     def whole() -> None:
         checked = audit(run, replan=False)
-        assert (checked.size, [problem.where for problem in checked.problems]) == (events, ["scenario"])
+        assert (checked.size, checked.problems) == (events, [])
 
     def alone() -> None:
         checked = verify_ledger(run)
