@@ -229,7 +229,8 @@ class Ledger:
     def rank_of(self, event_id: bytes) -> int:
         """The rank of the event with an id. Raises KeyError for an unknown one.
 
-        Where `ids` disagrees with the log (status DEGRADED) the log itself is searched.
+        Where `ids` disagrees with the log (status DEGRADED) the log itself is searched; IntegrityError, naming the
+        ranks, where it isn't found and may be that of an event which can't be read.
         """
         self._check_open()
         if type(event_id) is not bytes or len(event_id) != 32:
@@ -247,9 +248,9 @@ class Ledger:
                 return rank
             self.manifest_status = max(self.manifest_status, opening.DEGRADED, key=opening.SEVERITY.index)
         if self.manifest_status != opening.HEALTHY:
-            for key, stored in self._store.scan("log", stop=layout.log_key(self._head.size)):
-                if state.stored_id(stored) == event_id and len(key) == 8:
-                    return int.from_bytes(key, "big")
+            rank = self._events.find(event_id, self._head.size)
+            if rank is not None:
+                return rank
         raise KeyError(f"no event has the id {event_id.hex()}")
 
     def _is_on_its_way(self, rank: int) -> bool:

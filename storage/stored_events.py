@@ -13,6 +13,7 @@ from storage.mending.retire import Retired, is_retired, retired_error
 from storage.tree import HASH_BYTES
 
 CHUNK_BYTES = 1 << 20
+UNREAD_MAX = 1 << 12  # of so many ranks a search tries each alone; a size that never was has more
 CHUNK_EVENTS = 64  # divides a tile; values and events of more leave the processor's second-level cache
 
 
@@ -56,6 +57,41 @@ class StoredEvents:
             raise IntegrityError(
                 f"{self._path}: rank {rank} holds no event: {error}", (rank,), f"log/{layout.log_key(rank).hex()}"
             ) from error
+
+    def find(self, event_id: bytes, size: int) -> int | None:
+        """The rank of an id among the first `size`, by searching the log; None where no event has it.
+
+        Raises IntegrityError naming the ranks that can't be read, where it may be one of theirs.
+        """
+        unread: list[int] = []
+        rank = 0
+        while rank < size and len(unread) < UNREAD_MAX:
+            try:
+                for key, stored in self._store.scan("log", layout.log_key(rank), layout.log_key(size)):
+                    if key != layout.log_key(rank):
+                        break
+                    if state.stored_id(stored) == event_id:
+                        return rank
+                    rank += 1
+            except IntegrityError:
+                pass
+            if rank == size:
+                break
+            # Here the scan ended early or left a rank out: alone it may be there.
+            try:
+                alone = self._store.get("log", layout.log_key(rank))
+            except IntegrityError:
+                alone = None
+            if alone is None:
+                unread.append(rank)
+            elif state.stored_id(alone) == event_id:
+                return rank
+            rank += 1
+        if unread:
+            text = f"{self._path}: the id {event_id.hex()} isn't found, and rank {unread[0]} can't be read"
+            more = f", nor {len(unread) - 1} others" if len(unread) > 1 else ""
+            raise IntegrityError(text + more, unread, "log")
+        return None
 
     def chunks(self, start: int, stop: int, retired: bool) -> Iterator[Sequence[tuple[int, Event | Retired]]]:
         """Events from `start`, ending early where the engine fails or leaves a rank out."""

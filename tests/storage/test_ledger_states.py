@@ -188,6 +188,25 @@ def test_fewer_events_than_head_names_is_recovery_degraded(stored):
         assert "ranks 300..309 are missing" in str(ledger.problems[0])
 
 
+def test_a_search_of_a_damaged_log_takes_no_key_at_its_word_and_passes_what_is_missing(stored, rewrite):
+    """As bit flips in the keys of an LMDB page left it: one event under the key of another, its own rank empty."""
+    run, events, _ = stored
+    moved = events[277].id + events[277].encode()
+    lost = [("log", log_key(277)), *(("ids", events[rank].id) for rank in (277, 285, 290))]
+    rewrite(run, [("log", log_key(285), moved)], lost)
+    with Ledger.open(run, "r") as ledger:
+        assert ledger.manifest_status == "RECOVERY_DEGRADED"
+        assert ledger.get(events[290].id) == events[290]  # behind the hole, without its id
+        assert ledger.get(events[291].id) == events[291]
+        with pytest.raises(IntegrityError) as caught:
+            ledger.get(events[277].id)
+        assert caught.value.ranks == (285,)
+        with pytest.raises(IntegrityError) as caught:
+            ledger.get(events[285].id)
+        assert list(caught.value.ranks) == [277]
+        assert str(caught.value) == f"{run}: the id {events[285].id.hex()} isn't found, and rank 277 can't be read"
+
+
 def make_unreadable(run):
     """Remove, or overwrite, what the engine needs first."""
     data, current = run / "ledger" / "data.mdb", run / "ledger" / "CURRENT"
