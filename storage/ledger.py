@@ -248,9 +248,9 @@ class Ledger:
                 return rank
             self.manifest_status = max(self.manifest_status, opening.DEGRADED, key=opening.SEVERITY.index)
         if self.manifest_status != opening.HEALTHY:
-            rank = self._events.find(event_id, self._head.size)
-            if rank is not None:
-                return rank
+            found = self._events.find(event_id, self._head.size)
+            if found is not None:
+                return found
         raise KeyError(f"no event has the id {event_id.hex()}")
 
     def _is_on_its_way(self, rank: int) -> bool:
