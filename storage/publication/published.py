@@ -174,14 +174,30 @@ class PublishedLedger:
         return self.at(self.rank_of(event_id))
 
     def rank_of(self, event_id: bytes) -> int:
-        """The rank of the event with an id, looked for in all leaves. Raises KeyError for an unknown one."""
+        """The rank of the event with an id, looked for in all leaves. Raises KeyError for an unknown one.
+
+        Raises IntegrityError, naming the ranks, where it isn't found and may be that of an event which can't be read.
+        """
         self._check_open()
         if type(event_id) is not bytes or len(event_id) != 32:
             raise ValueError(f"PublishedLedger.get: an id is 32 bytes, got {event_id!r}")
+        lost: list[int] = []
         for index in range(-(-self._head.size // TILE_HASHES)):
             for i, record in enumerate(self.tree.leaves(index)):
-                if record is not None and record[1:33] == event_id:
+                if record is None:
+                    lost.append(index * TILE_HASHES + i)
+                elif record[1:33] == event_id:
                     return index * TILE_HASHES + i
+        unread: list[int] = []
+        for rank in lost:  # the payload may prove what the leaf would have said
+            try:
+                if self._at(rank).id == event_id:
+                    return rank
+            except IntegrityError:
+                unread.append(rank)
+        if unread:
+            text = f"{self.url}: the id {event_id.hex()} isn't found, and {len(unread)} events can't be read"
+            raise IntegrityError(f"{text}, the first at rank {unread[0]}", unread)
         raise KeyError(f"no event has the id {event_id.hex()}")
 
     @overload

@@ -275,6 +275,24 @@ def test_a_leaf_that_names_a_huge_event_allocates_nothing(tmp_path):
         ledger.at(0)
 
 
+def test_an_id_whose_leaf_is_lost_is_found_by_its_payload_and_never_called_unknown(original, web):
+    events, _, _ = original
+    (web / "tile/entries/000").unlink()
+    with open_published(str(web), KEY) as ledger:
+        assert ledger.rank_of(events[3].id) == 3
+        with pytest.raises(IntegrityError) as caught:
+            ledger.get(bytes(32))  # it may be that of a retired event, which had its leaf alone
+    assert 0 < len(caught.value.ranks) < 256
+    (web / "payload/000").unlink()
+    with open_published(str(web), KEY) as ledger:
+        assert ledger.get(events[599].id) == events[599]
+        with pytest.raises(IntegrityError) as caught:
+            ledger.get(events[3].id)
+    assert list(caught.value.ranks) == list(range(256))
+    text = f"{web}: the id {events[3].id.hex()} isn't found, and 256 events can't be read, the first at rank 0"
+    assert str(caught.value) == text
+
+
 def test_reading_needs_ranks_and_ids_that_there_are_and_an_open_ledger(original, web):
     events, _, _ = original
     ledger = open_published(str(web), KEY)
