@@ -81,6 +81,16 @@ class Report:
         if len(self.problems) < PROBLEMS_KEPT_MAX:
             self.problems.append(problem)
 
+    def tell(self, rank: int | None, where: str, expected: str, got: str) -> None:
+        """Add a problem with the usual text."""
+        place = "ledger" if rank is None else f"rank {rank}"
+        self.add_problem(Problem(rank, where, expected, got, f"{place}: {where}: expected {expected}, got {got}"))
+
+    def same(self, rank: int, where: str, expected: object, got: object) -> None:
+        """Add a problem unless both are equal."""
+        if expected != got:
+            self.tell(rank, where, str(expected), str(got))
+
     def add_not_replayable(self, first: int, last: int, frames: int) -> None:
         """Count decisions in a range of ranks; the first 256 ranges are kept."""
         self.not_replayable_count += frames
