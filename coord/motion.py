@@ -64,15 +64,11 @@ class GridPaths:
 
     def __init__(self, grid: Grid, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> None:
         n, cells = len(x), (grid.width + 2) * (grid.height + 2)
-        self._grid = grid
         self._width = grid.width + 2
         self.cell_m = grid.cell_m
-        bordered = np.ones((grid.height + 2, self._width), np.bool_)
-        bordered[1:-1, 1:-1] = grid.blocked
-        self._seen = np.where(bordered.reshape(-1), np.uint32(motion_ref.BLOCKED), np.uint32(0))
+        self.set_grid(grid)
         self._entered = np.zeros(cells, np.uint8)
         self._queue = np.zeros(cells, np.int32)
-        self._generation = 1
         self._offsets = np.array([self._width, 1, -self._width, -1], np.int32)
         self._directions = np.zeros((n, HORIZON), np.uint8)
         self._used = np.zeros(n, np.int64)
@@ -80,6 +76,31 @@ class GridPaths:
         self._goal = np.full(n, -1, np.int32)
         self._carry = np.zeros(n, np.float32)
         self.cell = self._bordered(x, y)
+
+    def set_grid(self, grid: Grid) -> None:
+        """Other blocked cells in the same rows and columns; ways are kept until `set_goals` searches them again."""
+        bordered = np.ones((grid.height + 2, self._width), np.bool_)
+        bordered[1:-1, 1:-1] = grid.blocked
+        self._grid = grid
+        self._seen = np.where(bordered.reshape(-1), np.uint32(motion_ref.BLOCKED), np.uint32(0))
+        self._generation = 1
+
+    def resize(
+        self,
+        kept: npt.NDArray[np.intp],  # [n] row i is what row kept[i] was, -1 for a new agent
+        x: npt.NDArray[np.float32],  # [n] metres
+        y: npt.NDArray[np.float32],
+    ) -> None:
+        """Other agents: ways go with their agents, new ones have none."""
+        old, new = kept[kept >= 0], np.flatnonzero(kept >= 0)
+        for name, value in (("_used", 0), ("_left", -1), ("_goal", -1), ("_carry", 0), ("_directions", 0)):
+            before = getattr(self, name)
+            after = np.full((len(kept), *before.shape[1:]), value, before.dtype)
+            after[new] = before[old]
+            setattr(self, name, after)
+        cell = self._bordered(x, y)
+        cell[new] = self.cell[old]
+        self.cell = cell
 
     def _bordered(self, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
         index = self._grid.index_of(x, y)
@@ -96,7 +117,7 @@ class GridPaths:
         self._goal[rows] = self._bordered(x, y)
         self._search(rows)
 
-    def stop(self, rows: npt.NDArray[np.bool_]) -> None:
+    def stop(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> None:
         """Forget the part of a cell that agents which do not travel had saved up."""
         self._carry[rows] = 0
 

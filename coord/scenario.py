@@ -138,7 +138,9 @@ def canonical_text(document: Mapping[str, Any]) -> str:
 
 
 def _toml_keys(table: Table, values: Mapping[str, Any]) -> list[str]:
-    return [f"{key.name} = {_toml_value(values[key.name])}" for key in table.keys if values.get(key.name) is not None]
+    told = {key.name: values.get(key.name) for key in table.keys}
+    names = [key.name for key in table.keys if not (key.quiet and told[key.name] == key.default)]
+    return [f"{name} = {_toml_value(told[name])}" for name in names if told[name] is not None]
 
 
 def _toml_value(value: Any) -> str:
@@ -146,7 +148,7 @@ def _toml_value(value: Any) -> str:
         return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+    return repr(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _normalised(raw: Mapping[str, Any], file: str) -> Document:

@@ -48,6 +48,7 @@ class Key:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     later: tuple[str, ...] = ()  # words of later versions: named in the error
+    quiet: bool = False  # left out of the canonical text at its default: a key that came after the first runs
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,8 @@ def fault_of(key: Key, value: object) -> str | None:
         if not _is_finite(value):
             return f"expected a finite number, got {_number(value)}"
         return _range_fault(key, value)
+    if kind == "bool":
+        return None if isinstance(value, bool) else f"expected true or false, got {shown(value)}"
     if kind == "str":
         return _word_fault(key, value)
     return _array_fault(kind, value)
@@ -355,6 +358,7 @@ def _json_key(key: Key) -> dict[str, Any]:
         "float": number,
         "position": number,
         "str": {"type": "string"},
+        "bool": {"type": "boolean"},
         "point3": {"type": "array", "items": number, "minItems": 3, "maxItems": 3},
         "box": {"type": "array", "items": number, "minItems": 4, "maxItems": 4},
         "points": {"type": "array", "minItems": 3,

@@ -196,7 +196,7 @@ class _Loop:
             ready=self._ready,
             health=self._health,
             served=world.served,
-            zones_served=int(world.visited.sum()),
+            zones_served=world.visited_before + int(world.visited.sum()),
             cell_conflicts=world.cell_conflicts,
             interrupted=interrupted,
         )

@@ -1,6 +1,8 @@
 """The state of a fleet between ticks, and what one tick does to it, in a fixed order.
 
-Source: `docs/formats/coord-scenario.md`, section "One tick". Nothing here knows of files, clocks or the ledger.
+Source: `docs/formats/coord-scenario.md`, section "One tick". Nothing here knows of files, clocks or the ledger. What
+moves agents is a model (`motion_model.py`), what makes zones come and go another one (`demand.py`); service and energy
+are `service.py`.
 """
 
 from __future__ import annotations
@@ -8,60 +10,144 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from coord.demand import DemandChange, DemandModel, DemandView, demand_model
+from coord.grid import Grid
 from coord.inputs import Inputs
-from coord.motion import F32, GridPaths, can_move, distances, straight_steps
+from coord.motion import can_move
+from coord.motion_model import MotionModel, Rows, Site, motion_model
 from coord.plan import Plan, plan
 from coord.records import NO_ZONE, AgentMode
 from coord.rings import Rings
+from coord.service import charge, finished, serve
 from coord.setup import Setup
 from tensor.float_mode import plain_mode
 
 Records = npt.NDArray[np.void]
 
-_IDLE, _TRAVELLING, _WORKING = AgentMode.IDLE, AgentMode.TRAVELLING, AgentMode.WORKING
-_CHARGING, _OFFLINE = AgentMode.CHARGING, AgentMode.OFFLINE
+_IDLE, _TRAVELLING, _WORKING, _OFFLINE = AgentMode.IDLE, AgentMode.TRAVELLING, AgentMode.WORKING, AgentMode.OFFLINE
 
 
 class World:
     """One fleet at one tick.
 
-    A tick is `plan_tick` (at ticks that `every_ticks` divides), `assign` with its rows, then `advance`. The arrays of
-    `inputs` are the state; besides them a world keeps only what its motion needs (ways, service time left).
+    A tick is `begin` (what comes from outside; at tick 0 nothing does), `plan_tick` where `is_planned`, `assign` with
+    its rows, then `advance`. All but `assign` begin the tick where that was left out.
+
+    `inputs` is what a plan is made from. Its arrays are replaced when agents or zones come and go and when the site
+    changes; rows ascend by id always. Besides it a world keeps the rows of the agents' zones and service time left.
     """
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, *, motion: MotionModel | None = None, demand: DemandModel | None = None) -> None:
         self.setup = setup
         self.tick = 0
-        rings = setup.rings or Rings.empty()
+        self.rings, self.grid = setup.rings, setup.grid
         self.inputs = Inputs(
             agents=setup.agents.copy(),
             zones=setup.zones.copy(),
             obstacles=setup.obstacles,
             kernels=setup.kernels,
             config=setup.config.encode(),
-            rings=rings.table.tobytes() + np.ascontiguousarray(rings.points, "<f4").tobytes(),
-            ring_count=len(rings),
+            rings=_ring_bytes(setup.rings),
+            ring_count=0 if setup.rings is None else len(setup.rings),
             grid=b"" if setup.grid is None else setup.grid.encode(),
         )
-        agents = self.inputs.agents
+        agents, zones = self.inputs.agents, self.inputs.zones
         self.service_left = np.zeros(len(agents), np.uint32)
-        self._zone_row = np.zeros(len(agents), np.intp)  # row of the agent's zone, while it has one
-        self.visited = np.zeros(len(self.inputs.zones), np.bool_)  # zones served at least once
+        self.zone_row = np.zeros(len(agents), np.intp)  # row of the agent's zone, while it has one
+        self.visited = np.zeros(len(zones), np.bool_)  # zones served at least once
+        self.visited_before = 0  # such zones that are gone
         self.served = 0  # services completed
         self.cell_conflicts = 0  # agents beyond the first in a cell, summed over ticks
-        self._paths = None if setup.grid is None else GridPaths(setup.grid, agents["x"], agents["y"])
+        self.tasks_opened = self.tasks_served = self.tasks_expired = 0
+        self._begun = 0  # the last tick that was begun
+        self._just_served = np.zeros(0, np.uint32)  # zones in which a service ended in the tick before
+        self._next_id = int(zones["id"][-1]) + 1 if len(zones) else 0
+        self._motion = motion_model(setup) if motion is None else motion
+        self._motion.site(agents, Site(self.inputs.obstacles, self.rings, self.grid))
+        self._demand = demand_model(setup) if demand is None else demand
 
     def is_planned(self) -> bool:
         """Whether a plan is made at this tick."""
+        self.begin()
         return self.tick % self.setup.every_ticks == 0
 
     def plan_tick(self) -> Plan:
         """The plan for the state of this tick. Raises BadInput."""
+        self.begin()
         now = self.inputs
         return plan(
             now.agents, now.zones, now.obstacles, now.kernels, self.setup.config,
-            now_tick=self.tick, rings=self.setup.rings, grid=self.setup.grid,
+            now_tick=self.tick, rings=self.rings, grid=self.grid,
         )  # fmt: skip
+
+    @plain_mode()
+    def begin(self) -> None:
+        """What comes from outside at this tick, once: demand. Calling again changes nothing."""
+        if self._begun == self.tick:
+            return
+        self._begun = self.tick
+        zones, agents = self.inputs.zones, self.inputs.agents
+        working = np.unique(agents["zone"][agents["mode"] == _WORKING])
+        change = self._demand.change(DemandView(self.tick, zones, self._just_served, working, self._next_id))
+        self._just_served = np.zeros(0, np.uint32)
+        if change is not None:
+            self._apply_demand(change)
+
+    def _apply_demand(self, change: DemandChange) -> None:
+        self.tasks_opened += change.opened
+        self.tasks_served += change.served
+        self.tasks_expired += change.expired
+        if len(change.remove) or len(change.add):
+            self.change_zones(change.remove, change.add)
+        if len(change.priority_of):
+            zones = self.inputs.zones
+            zones["priority"][np.searchsorted(zones["id"], change.priority_of)] = change.priority
+
+    def change_zones(self, remove: npt.NDArray[np.uint32], add: Records) -> None:
+        """Zones go and come. Agents whose zone goes are idle: what they were doing there ends."""
+        zones = self.inputs.zones
+        stays = ~np.isin(zones["id"], remove)
+        agents = self.inputs.agents
+        lost = np.flatnonzero((agents["zone"] != NO_ZONE) & np.isin(agents["zone"], remove))
+        agents["zone"][lost] = NO_ZONE
+        agents["mode"][lost] = np.where(
+            np.isin(agents["mode"][lost], (_TRAVELLING, _WORKING)), _IDLE, agents["mode"][lost]
+        )
+        self.visited_before += int(self.visited[~stays].sum())
+        together = np.concatenate([zones[stays], add])
+        order = np.argsort(together["id"], kind="stable")
+        self.inputs.zones = together[order]
+        self.visited = np.concatenate([self.visited[stays], np.zeros(len(add), np.bool_)])[order]
+        if len(add):
+            self._next_id = max(self._next_id, int(add["id"].max()) + 1)
+        self._find_zone_rows()
+
+    def change_agents(self, remove: npt.NDArray[np.uint32], add: Records) -> None:
+        """Agents go and come. The zone of one that goes is free again; one that comes has none."""
+        agents = self.inputs.agents
+        stays = np.flatnonzero(~np.isin(agents["id"], remove))
+        together = np.concatenate([agents[stays], add])
+        kept = np.concatenate([stays, np.full(len(add), -1, np.intp)])
+        order = np.argsort(together["id"], kind="stable")
+        kept = kept[order]
+        self.inputs.agents = together[order]
+        self.service_left = np.where(kept >= 0, np.append(self.service_left, np.uint32(0))[kept], np.uint32(0))
+        self._find_zone_rows()
+        self._motion.resize(self.inputs.agents, kept)
+
+    def change_site(self, obstacles: Records, rings: Rings | None, grid: Grid | None) -> None:
+        """Other obstacles, rings or blocked cells: travelling agents find their ways again."""
+        now = self.inputs
+        self.rings, self.grid = rings, grid
+        now.obstacles = obstacles
+        now.rings, now.ring_count = _ring_bytes(rings), 0 if rings is None else len(rings)
+        now.grid = b"" if grid is None else grid.encode()
+        self._motion.site(now.agents, Site(obstacles, rings, grid))
+        self._start(np.flatnonzero(now.agents["mode"] == _TRAVELLING))
+
+    def _find_zone_rows(self) -> None:
+        zone = self.inputs.agents["zone"]
+        self.zone_row = np.where(zone == NO_ZONE, 0, np.searchsorted(self.inputs.zones["id"], zone))
 
     @plain_mode()
     def assign(self, rows: Records) -> None:
@@ -75,18 +161,21 @@ class World:
         agents["zone"] = zone
         agents["mode"] = np.where(free, np.where(zone == NO_ZONE, _IDLE, _TRAVELLING), agents["mode"]).astype(np.uint8)
         started = np.flatnonzero(changed & (zone != NO_ZONE))
-        self._zone_row[started] = np.searchsorted(self.inputs.zones["id"], zone[started])
-        if self._paths is not None and len(started):
-            target = self.inputs.zones[self._zone_row[started]]
-            self._paths.set_goals(started, target["x"], target["y"])
+        self.zone_row[started] = np.searchsorted(self.inputs.zones["id"], zone[started])
+        self._start(started)
+
+    def _start(self, rows: Rows) -> None:
+        if len(rows):
+            self._motion.start(rows, self.inputs.zones[self.zone_row[rows]])
 
     @plain_mode()
     def advance(self) -> None:
         """Motion, service, energy; then the tick is over."""
+        self.begin()
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             gone = self._move()
             self._serve()
-            self._charge(gone)
+            charge(self.inputs.agents, gone, self.setup.motion, self.setup.config.min_energy)
         agents = self.inputs.agents
         agents["last_seen_tick"][agents["mode"] != _OFFLINE] = self.tick
         self.tick += 1
@@ -96,57 +185,22 @@ class World:
         travelling = agents["mode"] == _TRAVELLING
         gone = np.zeros(len(agents), np.float32)
         rows = np.flatnonzero(travelling & can_move(agents["speed"]))
-        if self._paths is None:
-            target = self.inputs.zones[self._zone_row[rows]]
-            position = np.stack([agents[axis][rows] for axis in "xyz"], axis=1)
-            goal = np.stack([target[axis] for axis in "xyz"], axis=1)
-            moved, gone[rows] = straight_steps(position, goal, agents["speed"][rows])
-            for index, axis in enumerate("xyz"):
-                agents[axis][rows] = moved[:, index]
-            return gone
-        self._paths.stop(~travelling)
-        steps = self._paths.advance(rows, agents["speed"][rows])
-        movers = rows[steps > 0]
-        centres = self._paths.centres(movers)
-        agents["x"][movers], agents["y"][movers] = centres[:, 0], centres[:, 1]
-        gone[rows] = steps.astype(np.float32) * F32(self._paths.cell_m)
-        self.cell_conflicts += self._paths.sharing()
+        self._motion.stop(np.flatnonzero(~travelling))
+        steps = self._motion.advance(agents, rows, self.tick)
+        gone[rows] = steps.gone_m
+        self.cell_conflicts += steps.conflicts
         return gone
 
     def _serve(self) -> None:
         agents, zones = self.inputs.agents, self.inputs.zones
-        working = np.flatnonzero(agents["mode"] == _WORKING)
-        self.service_left[working] -= np.uint32(1)
-        self._finish(working[self.service_left[working] == 0])
-        rows = np.flatnonzero(agents["mode"] == _TRAVELLING)
-        target = zones[self._zone_row[rows]]
-        apart = distances(
-            target["x"] - agents["x"][rows], target["y"] - agents["y"][rows], target["z"] - agents["z"][rows]
-        )
-        inside = apart <= target["radius"]
-        arrived = rows[inside]
-        self.service_left[arrived] = target["service_ticks"][inside]
-        agents["mode"][arrived] = _WORKING
-        self._finish(arrived[self.service_left[arrived] == 0])
-
-    def _finish(self, rows: npt.NDArray[np.intp]) -> None:
-        agents, zones = self.inputs.agents, self.inputs.zones
-        done = self._zone_row[rows]
-        zones["last_served_tick"][done] = self.tick
+        ended = serve(agents, zones, self.zone_row, self.service_left)
+        done = finished(agents, zones, self.zone_row, ended, self.tick)
         self.visited[done] = True
         self.served += len(done)
-        agents["zone"][rows] = NO_ZONE
-        agents["mode"][rows] = _IDLE
+        self._just_served = np.unique(zones["id"][done])
 
-    def _charge(self, gone: npt.NDArray[np.float32]) -> None:
-        agents, motion = self.inputs.agents, self.setup.motion
-        energy = np.maximum(agents["energy"] - F32(motion.energy_per_m) * gone, F32(0))
-        charging = agents["mode"] == _CHARGING
-        energy = np.where(charging, np.minimum(energy + F32(motion.charge_per_tick), F32(1)), energy)
-        agents["energy"] = energy
-        full = charging & (energy >= F32(motion.charged_energy))
-        agents["mode"][full] = _IDLE
-        mobile = (agents["mode"] == _IDLE) | (agents["mode"] == _TRAVELLING)
-        low = mobile & ~full & (energy < F32(self.setup.config.min_energy))
-        agents["mode"][low] = _CHARGING
-        agents["zone"][low] = NO_ZONE
+
+def _ring_bytes(rings: Rings | None) -> bytes:
+    if rings is None:
+        return b""
+    return rings.table.tobytes() + np.ascontiguousarray(rings.points, "<f4").tobytes()

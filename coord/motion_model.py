@@ -1,0 +1,138 @@
+"""How agents move between plans: the protocol, and the two models that need nothing but a goal or a grid.
+
+Source: `docs/formats/coord-scenario.md`, section "One tick". A model keeps what it needs between ticks (goals, ways)
+by row, and is told when rows or the site change; positions stand in the agents' records and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from coord.grid import Grid
+from coord.motion import F32, GridPaths, straight_steps
+from coord.records import Records
+from coord.rings import Rings
+from coord.setup import Setup
+
+Rows = npt.NDArray[np.intp]
+
+
+class Steps(NamedTuple):
+    """What a tick of motion came to."""
+
+    gone_m: npt.NDArray[np.float32]  # [len(rows)] metres that each of the rows went
+    conflicts: int  # of this tick: agents beyond the first in a cell
+
+
+class Site(NamedTuple):
+    """Where agents move. Obstacles are records; a polygon's `ring` is an index into `rings`."""
+
+    obstacles: Records
+    rings: Rings | None
+    grid: Grid | None
+
+
+class MotionModel(Protocol):
+    """Moves the agents of a world. Rows are indices of `agents`, ascending; agents ascend by id.
+
+    Calls come in this order: `site` once; then in a tick any of `resize`, `site` (agents or obstacles come and go),
+    `start`, `stop`, and `advance` at its end. After another `site` every travelling agent is started again.
+    The same calls must give the same positions, bit for bit: a run is made again by an audit.
+    """
+
+    def site(self, agents: Records, site: Site) -> None:
+        """The site before the first tick, or another one: obstacles, rings or blocked cells have changed."""
+
+    def resize(self, agents: Records, kept: Rows) -> None:
+        """Other rows: row i is what row kept[i] was, or a new agent that stands still where kept[i] is -1."""
+
+    def start(self, rows: Rows, zones: Records) -> None:
+        """Agents that got a new zone, with the records of their zones (one each)."""
+
+    def stop(self, rows: Rows) -> None:
+        """Agents that don't travel in this tick: told each tick before `advance`."""
+
+    def advance(self, agents: Records, rows: Rows, tick: int) -> Steps:
+        """Move the agents of `rows`, which travel, in place: x, y and z of their records, and nothing else."""
+
+
+class StraightMotion:
+    """Straight to the zone's centre, whatever stands between."""
+
+    def __init__(self) -> None:
+        self._goal = np.zeros((0, 3), np.float32)
+
+    def site(self, agents: Records, site: Site) -> None:
+        """Obstacles bind through the plan only."""
+        if len(self._goal) != len(agents):
+            self._goal = np.zeros((len(agents), 3), np.float32)
+
+    def resize(self, agents: Records, kept: Rows) -> None:
+        """Goals go with their agents."""
+        self._goal = np.where(kept[:, None] >= 0, self._goal[kept] if len(self._goal) else F32(0), F32(0))
+
+    def start(self, rows: Rows, zones: Records) -> None:
+        """The centre of the zone is the goal."""
+        self._goal[rows] = np.stack([zones[axis] for axis in "xyz"], axis=1)
+
+    def stop(self, rows: Rows) -> None:
+        """Nothing is kept."""
+
+    def advance(self, agents: Records, rows: Rows, tick: int) -> Steps:
+        """One step of `straight_steps`."""
+        position = np.stack([agents[axis][rows] for axis in "xyz"], axis=1)
+        moved, gone = straight_steps(position, self._goal[rows], agents["speed"][rows])
+        for index, axis in enumerate("xyz"):
+            agents[axis][rows] = moved[:, index]
+        return Steps(gone, 0)
+
+
+class GridMotion:
+    """Along one shortest path of cells; sharing a cell is counted."""
+
+    def __init__(self) -> None:
+        self._paths: GridPaths | None = None
+
+    def site(self, agents: Records, site: Site) -> None:
+        """The grid; after a change of it ways are searched again."""
+        assert site.grid is not None
+        if self._paths is None:
+            self._paths = GridPaths(site.grid, agents["x"], agents["y"])
+        else:
+            self._paths.set_grid(site.grid)
+
+    def resize(self, agents: Records, kept: Rows) -> None:
+        """Ways go with their agents."""
+        self._ways.resize(kept, agents["x"], agents["y"])
+
+    def start(self, rows: Rows, zones: Records) -> None:
+        """Search the ways."""
+        self._ways.set_goals(rows, zones["x"], zones["y"])
+
+    def stop(self, rows: Rows) -> None:
+        """Forget the parts of cells that were saved up."""
+        self._ways.stop(rows)
+
+    def advance(self, agents: Records, rows: Rows, tick: int) -> Steps:
+        """Whole cells along each way."""
+        ways = self._ways
+        steps = ways.advance(rows, agents["speed"][rows])
+        movers = rows[steps > 0]
+        centres = ways.centres(movers)
+        agents["x"][movers], agents["y"][movers] = centres[:, 0], centres[:, 1]
+        return Steps(steps.astype(np.float32) * F32(ways.cell_m), ways.sharing())
+
+    @property
+    def _ways(self) -> GridPaths:
+        assert self._paths is not None, "site comes first"
+        return self._paths
+
+
+def motion_model(setup: Setup) -> MotionModel:
+    """The model that a scenario names."""
+    if setup.motion.model == "grid":
+        return GridMotion()
+    return StraightMotion()
