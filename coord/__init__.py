@@ -59,8 +59,8 @@ from coord.grid import Grid
 from coord.health import CoordHealth, coord_health
 from coord.importer import import_map, import_scen
 from coord.inputs import Inputs
+from coord.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_metrics
 from coord.plan import Plan, Planner, plan, plan_greedy, plan_swap
-from coord.quality import Quality, Scorer, quality
 from coord.readiness import (
     AgentReadiness,
     ZoneReadiness,
@@ -147,6 +147,7 @@ __all__ = [
     "Inputs",
     "InputsError",
     "MapError",
+    "Metrics",
     "Motion",
     "Obstacle",
     "Option",
@@ -155,7 +156,6 @@ __all__ = [
     "PlanConfig",
     "Planner",
     "PlannerError",
-    "Quality",
     "Report",
     "Rings",
     "Run",
@@ -164,6 +164,7 @@ __all__ = [
     "ScenarioError",
     "Scorer",
     "Setup",
+    "TickMetrics",
     "TooLargeError",
     "UnknownIdError",
     "WorkZone",
@@ -213,6 +214,7 @@ __all__ = [
     "import_map",
     "import_scen",
     "input_digest",
+    "metrics",
     "open_run",
     "parse_checkpoint",
     "plan",
@@ -221,6 +223,7 @@ __all__ = [
     "quality",
     "score_candidate",
     "simulate",
+    "tick_metrics",
     "travel_time",
     "wgs84_to_enu",
     "write_coord_cell_neighbors",

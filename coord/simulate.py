@@ -15,7 +15,11 @@ from coord.chronicle import Chronicle, Entry
 from coord.decisions import DecisionLedger
 from coord.frame import DecisionFrame
 from coord.health import CoordHealth
+from coord.metrics import GAP_EVERY, proven_bound
+from coord.metrics_record import Metrics
+from coord.plan import Plan
 from coord.scenario import Scenario
+from coord.scorer import Scorer
 from coord.setup import Setup
 from coord.world import World
 from tensor.float_mode import plain_mode
@@ -44,6 +48,7 @@ class Run:
     zones_served: int  # zones served at least once
     cell_conflicts: int  # agents beyond the first in a cell, summed over ticks
     interrupted: bool
+    metrics: Metrics | None = None  # of the scorer that was given
 
     @property
     def assigned_of_ready(self) -> float:
@@ -62,13 +67,16 @@ def simulate(
     sync: Literal["fsync", "os"] = "fsync",
     should_stop: Callable[[], bool] | None = None,
     on_tick: Callable[[int, DecisionFrame | None], None] | None = None,
+    scorer: Scorer | None = None,
+    gap_every: int = GAP_EVERY,
 ) -> Run:
     """Run a scenario for a number of ticks.
 
     `ledger` is a folder that does not exist or is empty, an open and empty `storage.Ledger`, or None. `seed` and
     `planner` replace the scenario's. `should_stop` is asked before each tick: when it says yes the run ends at a whole
     frame and `Run.interrupted` is true. `on_tick` is called after each tick with its number and its frame (None when
-    the tick was not planned).
+    the tick was not planned). `scorer` is given every planned tick, and a bound for the frames with a number that
+    `gap_every` divides (0: none): `Run.metrics` is then what `coord.metrics` would find in the ledger.
 
     Raises ScenarioError and MapError for a scenario, OutputError for the folder, BadInput (nothing of this tick is
     written; the ledger ends at the frame before), and what storage raises.
@@ -84,7 +92,7 @@ def simulate(
     with ExitStack() as stack:
         output = _Output(ledger, sync, stack)
         try:
-            return _Loop(site.setup, output).run(ticks, should_stop, on_tick)
+            return _Loop(site.setup, output, scorer, gap_every).run(ticks, should_stop, on_tick)
         except BaseException:
             output.discard_without_frame()
             raise
@@ -144,7 +152,9 @@ class _Output:
 
 
 class _Loop:
-    def __init__(self, setup: Setup, output: _Output) -> None:
+    def __init__(self, setup: Setup, output: _Output, scorer: Scorer | None, gap_every: int) -> None:
+        self._scorer = scorer
+        self._gap_every = gap_every
         self._setup = setup
         self._output = output
         self._world = World(setup)
@@ -177,11 +187,26 @@ class _Loop:
         entry = self._chronicle.entry(world.tick, world.inputs, plan, with_inputs=self._output.wanted)
         if self._output.wanted:
             self._output.write(self._setup, entry)
+        self._measure(plan, entry)
         world.assign(entry.rows)
         self._stats = self._stats.add(entry.frame)
         self._ready += plan.stats.ready
         self._health = max(self._health, CoordHealth(entry.frame.health))
         return entry.frame
+
+    def _measure(self, plan: Plan, entry: Entry) -> None:
+        if self._scorer is None:
+            return
+        seen = plan.situation
+        wanted = self._gap_every and entry.frame.frame_id % self._gap_every == 0
+        self._scorer.add(
+            seen.agents,
+            seen.zones,
+            entry.frame,
+            entry.rows,
+            grid=seen.grid,
+            bound=proven_bound(plan) if wanted else None,
+        )
 
     def _finish(self, interrupted: bool) -> Run:
         size, root = self._output.writer(self._setup).head() if self._output.wanted else (0, None)
@@ -199,4 +224,5 @@ class _Loop:
             zones_served=world.visited_before + int(world.visited.sum()),
             cell_conflicts=world.cell_conflicts,
             interrupted=interrupted,
+            metrics=None if self._scorer is None else self._scorer.result(),
         )

@@ -54,7 +54,9 @@ PROMISED = {
         # frames and ledger
         "DecisionLedger decision_frame_total_rows decision_ledger_assignment_rate decision_ledger_conflict_rate "
         "decision_ledger_rejected_rate decision_ledger_rows_per_frame decision_ledger_stale_agent_rate "
-        "decision_ledger_tick_span decision_ledger_total_rows"
+        "decision_ledger_tick_span decision_ledger_total_rows "
+        # measures
+        "Metrics Scorer TickMetrics metrics quality tick_metrics"
     ),
     "coord.stl": "coordination_stl open_field_map open_run open_zone_catalog",
     "coord.features": "fleet_features",

@@ -1,0 +1,275 @@
+"""metrics: each measure against a slow twin that follows docs/metrics.md word by word, from a ledger and by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blake3 import blake3
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coord import AgentState, PlanConfig, Scenario, Scorer, WorkZone, metrics, open_run, plan, quality, simulate
+from coord.errors import RunError
+from coord.grid import Grid
+from coord.idle_counts import IdleCounts, nearest_rank
+from coord.metrics import jain_index, tick_metrics
+from coord.separation import minimum_separation
+
+AGENTS = [AgentState(id=1, last_seen_tick=50), AgentState(id=2, x=10.0, last_seen_tick=50)]
+ZONES = [WorkZone(id=5, x=3.0), WorkZone(id=6, x=8.0, last_served_tick=40), WorkZone(id=7, x=9000.0)]
+MAP = "type octile\nheight 6\nwidth 8\nmap\n........\n.@@.@@@.\n........\n.@@@.@@.\n.@....@.\n........\n"
+STRAIGHT = 'version = 1\nname = "straight"\nseed = 4\n[agents]\nrandom = 9\nspeed = 7\n[zones]\nrandom = 14\n'
+GRID = 'version = 1\nname = "grid"\n[map]\nfile = "a.map"\n[agents]\nrandom = 9\n[zones]\nrandom = 12\n'
+
+
+def made(agents=AGENTS, zones=ZONES, now=50, **config):
+    return plan(agents, zones, [], [], PlanConfig(**config), now_tick=now)
+
+
+def site(folder: Path, text: str) -> Scenario:
+    (folder / "a.map").write_text(MAP)
+    return Scenario.loads(text, folder)
+
+
+def rank(values: list, percent: int):
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(Fraction(percent * len(ordered), 100)) - 1)] if ordered else 0
+
+
+def twin(folder: Path) -> dict[str, object]:
+    """The page, one frame after the other, on dictionaries."""
+    frames, agents, rows_by_agent, zones = [], [], [], []
+    with open_run(folder) as reader:
+        grid = reader.scenario.grid
+        for view in reader.frames():
+            frames.append(view.frame)
+            agents.append({int(a["id"]): (float(a["x"]), float(a["y"]), float(a["z"])) for a in view.inputs.agents})
+            zones.append({int(z["id"]): int(z["last_served_tick"]) for z in view.inputs.zones})
+            rows_by_agent.append([{name: int(r[name]) for name in r.dtype.names} for r in view.rows])
+    firsts = [[row for row in rows if row["queue_index"] == 0] for rows in rows_by_agent]
+    every = [row for rows in firsts for row in rows]
+    given = [row for row in every if row["status"] == 0]
+    way: dict[int, int] = {agent: 0 for places in agents for agent in places}
+    served_by = dict.fromkeys(way, 0)
+    visited: set[int] = set()
+    services = switches = exchanges = agent_ticks = 0
+    cover = None
+    cells = [
+        {a: grid.cell_of(x, y) for a, (x, y, _) in places.items()} if grid is not None else {} for places in agents
+    ]
+    for k in range(len(frames)):
+        if k:
+            now_served = {z for z in zones[k - 1] if z in zones[k] and zones[k][z] > zones[k - 1][z]}
+            services += len(now_served)
+            visited |= now_served
+            for row in rows_by_agent[k - 1]:
+                served_by[row["agent"]] += row["zone"] in now_served
+            both = set(agents[k - 1]) & set(agents[k])
+            agent_ticks += len(both) * (frames[k].tick - frames[k - 1].tick)
+            for agent in both:
+                way[agent] += round(65536 * math.dist(agents[k - 1][agent], agents[k][agent]))
+            old = {row["agent"]: row["zone"] for row in firsts[k - 1] if row["status"] == 0}
+            new = {row["agent"]: row["zone"] for row in firsts[k] if row["status"] == 0}
+            switches += sum(
+                old[a] != new[a] and old[a] in zones[k] and old[a] not in now_served for a in set(old) & set(new)
+            )
+            moves = {(cells[k - 1][a], cells[k][a]) for a in both if cells[k] and cells[k - 1][a] != cells[k][a]}
+            exchanges += sum((b, a) in moves and a < b for a, b in moves)
+        if cover is None and zones[k] and set(zones[k]) <= visited:
+            cover = frames[k].tick
+    idle = [max(0, f.tick - last) for f, now in zip(frames, zones, strict=True) for last in now.values()]
+    pairs = [math.dist(p, q) for now in agents for i, p in enumerate(now.values()) for q in list(now.values())[:i]]
+    statuses = [row["status"] for row in every]
+    return {
+        "frames": len(frames), "agents": len(way), "zones": len(zones[0]), "rows": len(every),
+        "assigned": len(given), "makespan_ticks": max(row["travel"] for row in given),
+        "travel_ticks_total": sum(row["travel"] for row in given), "travel_m_total": sum(way.values()) / 65536,
+        "objective": sum(row["score"] for row in given), "services": services,
+        "coverage": len(visited) / len(zones[0]), "cover_tick": cover, "idle_p50_ticks": rank(idle, 50),
+        "idle_p99_ticks": rank(idle, 99), "idle_max_ticks": max(idle), "fairness_travel": jain_index(way.values()),
+        "fairness_service": jain_index(served_by.values()), "switches": switches,
+        "switches_per_agent_per_100_ticks": 100 * switches / agent_ticks, "conflicts": statuses.count(7),
+        "cell_conflicts": sum(len(now) - len(set(now.values())) for now in cells) if grid is not None else None,
+        "edge_conflicts": exchanges if grid is not None else None, "min_separation_m": min(pairs),
+        "digest": blake3(b"".join(f.encode() for f in frames)).digest(16).hex(),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [STRAIGHT, GRID, GRID + "[plan]\nevery_ticks = 3\nplanner = 'greedy'\n"])
+def test_every_measure_is_what_the_page_says(text: str, tmp_path: Path) -> None:
+    simulate(site(tmp_path, text), 60, ledger=tmp_path / "run", sync="os")
+    found = metrics(tmp_path / "run").to_map()
+    expected = twin(tmp_path / "run")
+    assert {name: found[name] for name in expected} == expected
+    assert found["services"] > 0
+
+
+def test_a_run_measured_while_it_is_made_has_the_measures_of_its_ledger(tmp_path: Path) -> None:
+    for number, text in enumerate((STRAIGHT, GRID)):
+        scorer, bare = Scorer(), Scorer()
+        folder = tmp_path / str(number)
+        run = simulate(site(tmp_path, text), 130, ledger=folder, sync="os", scorer=scorer)
+        simulate(site(tmp_path, text), 130, scorer=bare)
+        assert run.metrics == metrics(folder) == bare.result()
+        assert run.metrics is not None and run.metrics.gap_frames == 3
+        with open_run(folder) as reader:
+            assert metrics(reader) == metrics(reader.ledger) == run.metrics
+
+
+def test_ranges_are_the_ticks_between_both_ends(tmp_path: Path) -> None:
+    simulate(site(tmp_path, STRAIGHT), 40, ledger=tmp_path / "run", sync="os")
+    part = metrics(tmp_path / "run", first_tick=10, last_tick=20)
+    assert (part.frames, part.first_tick, part.last_tick) == (11, 10, 20)
+    scorer = Scorer()
+    series = list(tick_metrics(tmp_path / "run", scorer, first_tick=10, last_tick=20, gap_every=1))
+    assert [one.tick for one in series] == list(range(10, 21))
+    whole = scorer.result()
+    assert (sum(one.services for one in series), whole.gap_frames) == (whole.services, 11)
+    assert replace(whole, gap_frames=0, gap_median=None, gap_p99=None, gap_max=None) == metrics(
+        tmp_path / "run", first_tick=10, last_tick=20, gap_every=0
+    )
+    assert metrics(tmp_path / "run", first_tick=1000).frames == 0
+
+
+def test_a_range_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^metrics: first_tick must be at most last_tick, got 3 and 2$"):
+        metrics(tmp_path, first_tick=3, last_tick=2)
+    with pytest.raises(ValueError, match=r"^metrics: gap_every must be a whole number of at least 0, got -1$"):
+        metrics(tmp_path, gap_every=-1)
+
+
+def test_one_plan_is_measured() -> None:
+    q = quality([made()])
+    assert (q.frames, q.makespan_ticks, q.travel_ticks_mean) == (1, 3, 2.5)
+    assert (q.coverage, q.services, q.travel_m_total) == (0.0, 0, 0.0)
+    assert (q.idle_max_ticks, q.idle_p99_ticks) == (50, 50)
+    assert q.objective == made().stats.score_sum
+    assert q.gap_max == made().gap
+    assert (q.conflicts, q.rejections, q.switches_per_agent_per_100_ticks) == (0, {}, 0.0)
+    assert q.min_separation_m == 10.0
+
+
+def test_switches_count_changes_from_zone_to_zone() -> None:
+    later = [replace(agent, last_seen_tick=60) for agent in AGENTS]
+    swapped = [replace(zone, x=11.0 - zone.x if zone.id < 7 else zone.x) for zone in ZONES]
+    q = quality([made(), made(later, swapped, 60)])
+    assert q.switches_per_agent_per_100_ticks == 100 * 2 / (2 * 10)
+    assert quality([made(), made(later, ZONES, 60)]).switches_per_agent_per_100_ticks == 0.0
+
+
+def test_going_on_after_a_service_or_from_a_zone_that_is_gone_is_no_switch() -> None:
+    later = [replace(agent, last_seen_tick=60) for agent in AGENTS]
+    others = [WorkZone(id=8, x=1.0), WorkZone(id=9, x=9.0)]
+    served = [replace(ZONES[0], last_served_tick=55, x=5000.0), replace(ZONES[1], last_served_tick=58, x=6000.0)]
+    assert quality([made(), made(later, others, 60)]).switches == 0
+    q = quality([made(), made(later, [*served, *others], 60)])
+    assert (q.switches, q.services, q.fairness_service) == (0, 2, 1.0)
+    assert q.coverage == 2 / 5  # zone 7 has left, two came
+    assert q.zones == 5
+
+
+def test_agents_may_leave_and_come_back() -> None:
+    first, second = made(), made([replace(AGENTS[1], x=20.0, last_seen_tick=60)], ZONES, 60)
+    third = made([replace(agent, x=agent.x + 5, last_seen_tick=70) for agent in AGENTS], ZONES, 70)
+    q = quality([first, second, third])
+    assert (q.agents, q.rows) == (2, 5)
+    assert q.travel_m_total == 10.0 + 5.0  # agent 2 alone was there twice in a row
+    assert q.fairness_travel == 0.5
+
+
+def test_rejections_are_named_by_reason() -> None:
+    agents = [*AGENTS, AgentState(id=3, last_seen_tick=50), AgentState(id=4, mode=4, last_seen_tick=50)]
+    q = quality([made(agents)])
+    assert q.rejections == {"agent_not_ready": 1, "conflict": 1}
+    assert q.not_ready == {"offline": 1}
+    assert q.conflicts == 1
+
+
+def test_without_bounds_there_is_no_gap() -> None:
+    scorer, one = Scorer(), made()
+    scorer.add(one.situation.agents, one.situation.zones, one.frame(0), one.rows)
+    assert (scorer.result().gap_median, scorer.result().gap_frames) == (None, 0)
+
+
+def test_the_digest_depends_on_every_frame_and_on_the_order_of_plans() -> None:
+    a, b = made(), made([replace(agent, caps=1, x=agent.x + 1, last_seen_tick=51) for agent in AGENTS], now=51)
+    assert len({quality(plans).digest for plans in ([a], [b], [a, b])}) == 3
+    assert quality([a, b]).digest == quality([a, b]).digest
+
+
+def test_ticks_that_do_not_ascend_and_rows_of_others_are_refused() -> None:
+    scorer, one = Scorer(), made()
+    seen = one.situation
+    with pytest.raises(RunError, match=r"^tick 50: expected one row for each agent of its inputs, got others$"):
+        scorer.add(seen.agents[:1], seen.zones, one.frame(0), one.rows)
+    scorer.add(seen.agents, seen.zones, one.frame(0), one.rows)
+    with pytest.raises(RunError, match=r"^tick 50: expected a tick after 50$"):
+        scorer.add(seen.agents, seen.zones, one.frame(0), one.rows)
+
+
+def test_empty_plans_are_measured_too() -> None:
+    q = quality([made([], [])])
+    assert (q.frames, q.coverage, q.idle_max_ticks, q.fairness_travel, q.gap_max) == (1, 0.0, 0, 1.0, 0.0)
+    assert (q.min_separation_m, quality([]).frames, quality([]).first_tick) == (None, 0, None)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=20))
+def test_jain_lies_between_one_over_n_and_one(values: list[int]) -> None:
+    assert 1 / len(values) - 1e-12 <= jain_index(values) <= 1.0
+
+
+@given(st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 300), max_size=30), max_size=5))
+def test_idle_quantiles_are_nearest_ranks(groups: list[list[int]]) -> None:
+    counts, values = IdleCounts(), [v for group in groups for v in group]
+    for group in groups:
+        counts.add(np.array(group, np.uint64))
+    for percent in (50, 99):
+        expected = rank(values, percent)
+        assert nearest_rank(sorted(values), percent) == expected
+        drop = max(0, expected.bit_length() - 16)
+        assert counts.nearest_rank(percent) == expected >> drop << drop
+    assert counts.maximum == max(values, default=0)
+
+
+def places(shape: str, n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    out = np.zeros((n, 3), np.float32)
+    if shape == "grid":
+        cells = rng.permutation(40 * 40)[:n]
+        out[:, 0], out[:, 1] = cells // 40 + 0.5, cells % 40 + 0.5
+    elif shape == "line":
+        out[:, 1] = rng.uniform(-(2**20), 2**20, n)
+    elif shape == "heap":
+        out[:] = rng.normal(0, 1, (n, 3)) ** 9
+    else:
+        out[:] = rng.uniform(-500, 500, (n, 3))
+        out[:, 2] *= shape == "space"
+    return out.astype(np.float64)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(["grid", "line", "heap", "plane", "space"]), st.integers(2, 300), st.integers(0, 10**6))
+def test_the_minimum_separation_is_that_of_all_pairs(shape: str, n: int, seed: int) -> None:
+    at = places(shape, n, seed)
+    i, j = np.triu_indices(n, 1)
+    step = at[i] - at[j]
+    best = float(np.sqrt(((step[:, 0] ** 2 + step[:, 1] ** 2) + step[:, 2] ** 2).min()))
+    assert minimum_separation(at) == (best if best > 2.0**-20 else 0.0)
+
+
+def test_exchanges_are_edges_gone_both_ways() -> None:
+    grid = Grid(4, 1, 1.0, 0.0, 0.0, np.zeros((1, 4), np.bool_))
+
+    def at(now: int, *columns: float):
+        agents = [AgentState(id=i, x=x, y=0.5, last_seen_tick=now) for i, x in enumerate(columns)]
+        return plan(agents, [], [], [], PlanConfig(), now_tick=now, grid=grid)
+
+    q = quality([at(1, 0.5, 1.5, 3.5), at(2, 1.5, 0.5, 2.5)])
+    assert (q.edge_conflicts, q.cell_conflicts) == (1, 0)
+    assert quality([at(1, 0.5, 1.5, 3.5), at(3, 1.5, 0.5, 2.5)]).edge_conflicts == 0  # a tick lies between
+    assert quality([at(1, 0.5, 0.5, 0.5)]).cell_conflicts == 2
