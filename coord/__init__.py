@@ -54,6 +54,7 @@ from coord.frame import (
     decode_frame_event,
     encode_frame_event,
 )
+from coord.frame_chain import FRAME_DTYPE, FrameFault, check_chain, decode_frames
 from coord.geometry import distance, distance_sq
 from coord.grid import Grid
 from coord.health import CoordHealth, coord_health
@@ -118,6 +119,7 @@ __all__ = [
     "COORD_CELL_NEIGHBOR_COUNT",
     "COORD_UNREACHABLE_TRAVEL_TIME",
     "DECISION_FRAME_BYTES",
+    "FRAME_DTYPE",
     "KERNEL_DTYPE",
     "NO_ZONE",
     "OBSTACLE_DTYPE",
@@ -142,6 +144,7 @@ __all__ = [
     "Divergence",
     "Explanation",
     "FrameError",
+    "FrameFault",
     "GaussianKernel",
     "Grid",
     "Inputs",
@@ -183,6 +186,7 @@ __all__ = [
     "candidate_facts",
     "candidate_status",
     "cell_from_units",
+    "check_chain",
     "coord_cell_equal",
     "coord_cell_neighbor",
     "coord_health",
@@ -198,6 +202,7 @@ __all__ = [
     "decision_ledger_total_rows",
     "decode_coord_cell_key",
     "decode_frame_event",
+    "decode_frames",
     "distance",
     "distance_sq",
     "empty_assignment_stats",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import crc_ref, field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
+from coord import crc_ref, field_ref, frame_chain_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
 from tensor._source_folder import load_kernels
@@ -159,6 +159,16 @@ def grid_paths(
         motion_ref.grid_paths(seen, width, start, goal, directions, length)
     else:
         _kernels.grid_paths(seen, entered, queue, width, start, goal, generation, directions, length)
+
+
+def check_frames(
+    data: U8, offsets: NDArray[np.uint64] | None, chained: bool, known: bool, number: int, prev: U8
+) -> tuple[int, int]:
+    """(index of the first frame that breaks a rule, which rule), or (number of frames, 0); see frame_chain_ref."""
+    if REFERENCE:
+        return frame_chain_ref.check_frames(data, offsets, chained, known, number, prev)
+    index, code = _kernels.check_frames(data, offsets, chained, known, number, prev)
+    return index, code
 
 
 def crc32c(data: bytes) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import crc_ref, field_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
+from coord import crc_ref, field_ref, frame_chain_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import NONE, Agents, Problem, Zones
 
@@ -19,6 +19,7 @@ _WORD = 2**64 - 1
 _NAMES = (
     "gaussian_terms", "field_points", "blocked_points", "blocked_segments", "idle_norm", "zone_base", "candidates",
     "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths", "frame_crc",
+    "check_frames",
 )  # fmt: skip
 
 
@@ -64,7 +65,37 @@ def digests() -> dict[str, str]:
         _round(round_, add)
     data = bytes((i * 7 + 3) & 0xFF for i in range(160))
     add("frame_crc", np.array([crc_ref.crc32c(data[i:]) for i in range(160)], np.uint32))
+    add("check_frames", _frames())
     return {f"coord.{name}": f"{value:016x}" for name, value in hashes.items()}
+
+
+def _frames() -> NDArray[np.uint32]:
+    """What is found in a chain of frames with one changed byte, for each byte of a frame, and with none."""
+    count, prev = 37, np.zeros(16, np.uint8)
+    chain: list[bytearray] = []
+    for i in range(count):
+        frame = bytearray((at * 11 + i * 5) & 0xFF for at in range(80)) + bytes(48)
+        frame[:16] = b"JDF1\1\0\0\0" + i.to_bytes(8, "little")
+        frame[64:80] = prev.tobytes()
+        chain.append(_sealed(frame))
+        frame_chain_ref.check_frames(np.frombuffer(bytes(frame), np.uint8), None, True, False, 0, prev)
+    found = []
+    for at in range(129):
+        frame = chain[at % count]
+        whole = bytes(frame)
+        frame[at % 128] ^= 0 if at == 128 else 9
+        if at % 128 < 124:
+            _sealed(frame)
+        last = np.zeros(16, np.uint8)
+        data = np.frombuffer(b"".join(chain), np.uint8)
+        found += [*frame_chain_ref.check_frames(data, None, True, True, 0, last), *last.view("<u4").tolist()]
+        frame[:] = whole
+    return np.array(found, np.uint32)
+
+
+def _sealed(frame: bytearray) -> bytearray:
+    frame[124:] = crc_ref.crc32c(bytes(frame[:124])).to_bytes(4, "little")
+    return frame
 
 
 def _round(round_: int, add: Any) -> None:

@@ -37,6 +37,8 @@ PROMISED = {
         # the journeys: simulate, audit, plan
         "AgentState DecisionFrame GaussianKernel Obstacle PlanConfig Scenario WorkZone audit build_info plan simulate "
         "Grid Rings explain import_map import_scen open_run "
+        # frames of one buffer
+        "FRAME_DTYPE FrameFault check_chain decode_frames "
         # geometry, field, agents
         "COORD_CELL_KEY_BYTES COORD_CELL_NEIGHBOR_COUNT COORD_UNREACHABLE_TRAVEL_TIME DECISION_FRAME_BYTES "
         "AgentMode AgentReadiness agent_can_travel agent_memory_remaining_ticks agent_memory_valid agent_readiness "

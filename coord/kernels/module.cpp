@@ -356,6 +356,34 @@ void bind_field(nb::module_& m) {
       "out"_a.noconvert());
 }
 
+void bind_frames(nb::module_& m) {
+  m.def("check_frames", [](In<uint8_t> data, const nb::object& offsets, bool chained, bool known, uint64_t number,
+                           Out<uint8_t> prev) {
+        In<uint64_t> places;
+        size_t n = data.shape(0) / 128;
+        const uint64_t* at = nullptr;
+        if (offsets.is_none()) {
+          require(data.shape(0) % 128 == 0, "check_frames: data must be whole frames of 128 bytes");
+        } else {
+          if (!nb::try_cast<In<uint64_t>>(offsets, places, false))
+            throw nb::type_error("check_frames: offsets must be None or uint64[n]");
+          require_all_aligned("check_frames", places);
+          n = places.shape(0), at = places.data();
+          for (size_t i = 0; i < n; ++i)
+            require(data.shape(0) >= 128 && at[i] <= data.shape(0) - 128, "check_frames: offsets must stay within data");
+          require_apart({Span(prev)}, {Span(places)});
+        }
+        require(prev.shape(0) == 16, "check_frames: prev must be 16 bytes");
+        require_apart({Span(prev)}, {Span(data)});
+        uint32_t fault = 0;
+        size_t first = 0;
+        call_kernel([&] {
+          first = kernels().check_frames(data.data(), at, n, chained, known, number, prev.data(), &fault);
+        });
+        return nb::make_tuple(first, fault);
+      }, "data"_a.noconvert(), "offsets"_a.none(), "chained"_a, "known"_a, "number"_a, "prev"_a.noconvert());
+}
+
 void bind_motion(nb::module_& m) {
   m.def("frame_crc", [](const nb::bytes& data) {
         return kernels().frame_crc(reinterpret_cast<const uint8_t*>(data.c_str()), data.size());
@@ -398,5 +426,6 @@ NB_MODULE(_kernels, m) {
   bind_planning(m);
   bind_zones(m);
   bind_field(m);
+  bind_frames(m);
   bind_motion(m);
 }

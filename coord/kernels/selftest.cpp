@@ -29,6 +29,50 @@ struct Numbers {
 
 }  // namespace
 
+// A chain of frames, then one changed byte in each place; twin: selftest_ref._frames.
+static void frames(const CoordTable& table, SelfTestEmit emit, void* context) {
+  constexpr size_t count = 37, size = 128;
+  std::vector<uint8_t> chain(count * size);
+  uint8_t prev[16] = {};
+  uint32_t fault = 0;
+  const auto seal = [&](uint8_t* frame) {
+    const uint32_t sum = table.frame_crc(frame, 124);
+    memcpy(frame + 124, &sum, 4);
+  };
+  for (size_t i = 0; i < count; ++i) {
+    uint8_t* frame = chain.data() + size * i;
+    for (size_t at = 0; at < 80; ++at) frame[at] = uint8_t(at * 11 + i * 5);
+    memcpy(frame, "JDF1\1\0\0\0", 8);
+    const uint64_t number = i;
+    memcpy(frame + 8, &number, 8);
+    memcpy(frame + 64, prev, 16);
+    seal(frame);
+    table.check_frames(frame, nullptr, 1, true, false, 0, prev, &fault);
+  }
+  std::vector<uint32_t> found;
+  for (size_t at = 0; at <= size; ++at) {
+    uint8_t* frame = chain.data() + size * (at % count);
+    const size_t byte = at % size;
+    const uint8_t kept[2] = {frame[byte], 0};
+    uint8_t whole[size];
+    memcpy(whole, frame, size);
+    frame[byte] = uint8_t(kept[0] ^ (at == size ? 0 : 9));
+    if (byte < 124) seal(frame);
+    uint8_t last[16] = {};
+    found.push_back(uint32_t(table.check_frames(chain.data(), nullptr, count, true, true, 0, last, &fault)));
+    found.push_back(fault);
+    for (int i = 0; i < 4; ++i) {
+      uint32_t word;
+      memcpy(&word, last + 4 * i, 4);
+      found.push_back(word);
+    }
+    memcpy(frame, whole, size);
+  }
+  Digest digest;
+  digest.add(found);
+  emit(context, "coord.check_frames", digest.hash);
+}
+
 void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) {
   Digest terms, field, points, segments, idle, base, found, greedy, swap, values, leftover, regions, paths;
   for (uint32_t round = 0; round < 3; ++round) {
@@ -170,6 +214,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
   Digest crc;
   crc.add(crcs);
   emit(context, "coord.frame_crc", crc.hash);
+  frames(table, emit, context);
 }
 
 }  // namespace droveway

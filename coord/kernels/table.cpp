@@ -20,5 +20,6 @@ const droveway::CoordTable coord_table = {
     .plan_workspace = plan_workspace,
     .grid_paths = grid_paths,
     .frame_crc = frame_crc,
+    .check_frames = check_frames,
 };
 }  // namespace DW_ISA

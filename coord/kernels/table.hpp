@@ -87,6 +87,11 @@ struct CoordTable {
                      uint8_t* directions, int32_t* length);
   // CRC-32C (Castagnoli) of a decision frame
   uint32_t (*frame_crc)(const uint8_t* data, size_t size);
+  // the first of n frames of 128 bytes, back to back or at offsets, that breaks a rule, or n; *fault names the rule.
+  // chained: frame ids grow by 1 and each frame names the one before, the first `number` and `prev` where known; prev
+  // becomes the digest of the last good frame
+  size_t (*check_frames)(const uint8_t* data, const uint64_t* offsets, size_t n, bool chained, bool known,
+                         uint64_t number, uint8_t* prev, uint32_t* fault);
 };
 
 void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context);
