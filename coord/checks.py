@@ -139,7 +139,7 @@ def check_config(config: Records) -> None:
     _refuse(config, table, "cutoff_sigmas", (cutoff == 0) | (cutoff > _bits(8.0)), "must be above 0 and at most 8")
     k = config["k_candidates"]
     _refuse(config, table, "k_candidates", (k == 0) | (k > K_CANDIDATES_MAX), f"must be from 1 to {K_CANDIDATES_MAX}")
-    _refuse(config, table, "flags", config["flags"] > 1, "must have no bit above 0")
+    _refuse(config, table, "flags", config["flags"] > 15, "must have no bit above 3")
     check_planner(int(config["planner"][0]))
 
 

@@ -70,7 +70,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One agent against all zones, or one zone against all agents, best options first; `row` is the plan's row."""
+    """One agent against all zones, or one zone against all agents, best options first; `row` is the plan's row.
+
+    `queue` are the agent's later rows, by queue_index; of a zone alone, the row in which an agent queues it.
+    """
 
     now_tick: int
     agent: int | None
@@ -78,6 +81,7 @@ class Explanation:
     readiness: str
     row: Assignment | None
     options: tuple[Option, ...]
+    queue: tuple[Assignment, ...] = ()
 
     def option(self, *, agent: int | None = None, zone: int | None = None) -> Option:
         """The option with that other side; UnknownIdError if there is none."""
@@ -91,6 +95,9 @@ class Explanation:
         out = asdict(self)
         if self.row is not None:
             out["row"]["status"] = self.row.status.name.lower()
+        for row, plain in zip(self.queue, out["queue"], strict=True):
+            plain["status"] = row.status.name.lower()
+        out["queue"] = list(out["queue"])
         for option, plain in zip(self.options, out["options"], strict=True):
             plain["status"] = option.status.name.lower()
             plain["changes"] = list(option.changes)
@@ -159,6 +166,8 @@ def explain_situation(
     options[:exact] = [whole.settled(option) for option in options[:exact]]
     served = rows[rows["queue_index"] == 0]
     found = served[served["agent"] == agent] if a is not None else served[served["zone"] == (zone or 0)]
+    later = rows[rows["queue_index"] > 0]
+    later = later[later["agent"] == agent] if a is not None else later[later["zone"] == (zone or 0)]
     if a is not None:
         readiness = AgentReadiness(int(seen.readiness[a])).name.lower()
     else:
@@ -170,6 +179,7 @@ def explain_situation(
         readiness=readiness,
         row=Assignment.from_record(found[0]) if len(found) else None,
         options=tuple(options),
+        queue=tuple(Assignment.from_record(row) for row in later),
     )
 
 

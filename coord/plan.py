@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from coord.frame import (
 from coord.greedy import greedy_assignment
 from coord.grid import Grid
 from coord.health import CoordHealth, coord_health
-from coord.problem import I32, NONE
+from coord.problem import I32, NONE, Problem
+from coord.queues import QueueRound, plan_rounds, with_queues
 from coord.readiness import AgentReadiness, ZoneReadiness
 from coord.records import (
     CONFIG_DTYPE,
@@ -64,8 +65,8 @@ _OWN_FAILURE = np.array(
 class Plan:
     """One decision: rows ascending by agent id, and what they add up to.
 
-    `rows` is ROW_DTYPE[n]; `flags` are those of the frame (bit 0 a clock ahead, bit 1 a score saturated, bit 2 a work
-    bound reached); `work` counts swap tests.
+    `rows` is ROW_DTYPE[n], or more with queues: an agent's later zones follow its first. `flags` are those of the frame
+    (bit 0 a clock ahead, bit 1 a score saturated, bit 2 a work bound reached); `work` counts swap tests.
     """
 
     rows: Records
@@ -183,11 +184,16 @@ def plan(
     [(7, 3, 4)]
     """
     seen = situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
-    planner = int(seen.config["planner"][0])
-    if planner == 0:
-        return _finish(seen, greedy_assignment(seen.problem), 0, False)
-    made = swap_assignment(seen.problem, int(seen.config["k_candidates"][0]), int(seen.config["work_budget"][0]))
-    return _finish(seen, made.assigned, made.tests, made.bound_reached)
+    made = _decide(seen, seen.problem)
+    rounds: list[_Decision] = []
+
+    def decide(problem: Problem) -> I32:
+        rounds.append(_decide(seen, problem))
+        return rounds[-1].assigned
+
+    queues = plan_rounds(seen, made.assigned, decide)
+    work = made.work + sum(one.work for one in rounds)
+    return finish(seen, made.assigned, work, made.bound_reached or any(one.bound_reached for one in rounds), queues)
 
 
 def plan_greedy(
@@ -240,7 +246,23 @@ def _with_planner(config: Records | PlanConfig, planner: int) -> Records | PlanC
     return out
 
 
-def _finish(seen: Situation, assigned: I32, work: int, bound_reached: bool) -> Plan:
+class _Decision(NamedTuple):
+    assigned: I32
+    work: int
+    bound_reached: bool
+
+
+def _decide(seen: Situation, problem: Problem) -> _Decision:
+    """The assignment of one problem of the situation by the planner that its config names."""
+    config = seen.config[0]
+    if config["planner"] == 0:
+        return _Decision(greedy_assignment(problem), 0, False)
+    made = swap_assignment(problem, int(config["k_candidates"]), int(config["work_budget"]))
+    return _Decision(made.assigned, made.tests, made.bound_reached)
+
+
+def finish(seen: Situation, assigned: I32, work: int, bound_reached: bool, queues: list[QueueRound]) -> Plan:
+    """The plan of an assignment of the situation's problem (index of a zone for each planned agent, or -1)."""
     problem = seen.problem
     score, travel, saturated = backend.pair_values(problem, assigned)
     has_zone = assigned != NONE
@@ -271,10 +293,11 @@ def _finish(seen: Situation, assigned: I32, work: int, bound_reached: bool) -> P
     reason[served] += np.where(seen.blocked[at], np.uint16(256 * ZoneReadiness.BLOCKED), np.uint16(0))
     rows["zone"], rows["status"], rows["reason"] = names, status, reason
     rows["score"], rows["travel"], rows["idle"] = column, ticks, idle
+    rows, queued_saturated = with_queues(seen, rows, queues)
     stats = AssignmentStats.of(rows, zones=len(seen.zones), blocked_zones=int(seen.blocked.sum()))
     flags = (
         FLAG_CLOCK_AHEAD * bool(seen.ahead.any())
-        + FLAG_SCORE_SATURATED * bool(saturated.any())
+        + FLAG_SCORE_SATURATED * (queued_saturated or bool(saturated.any()))
         + FLAG_WORK_BOUND * bound_reached
     )
     return Plan(rows, stats, coord_health(stats), flags, work, seen, assigned)

@@ -24,6 +24,7 @@ from coord.fleet import Draw
 from coord.grid import Grid
 from coord.inputs import PART_BYTES_MAX
 from coord.movingai import parse_map, read_file
+from coord.queues import LATER_SHIFT
 from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, PlanConfig
 from coord.regular_file import open_regular
 from coord.rings import Rings
@@ -115,7 +116,8 @@ class Scenario:
         return replace(self, document=document, setup=_setup(document, self.base_dir, self.file))
 
     def to_toml(self) -> str:
-        """The canonical text: every key with its value, tables in the order of the schema, rows by id.
+        """The canonical text: every key with its value (keys younger than the format only where it is not their
+        default), tables in the order of the schema, rows by id.
 
         It does not depend on comments, on the order of keys and rows, or on defaults left out; its BLAKE3 digest
         stands in the ledger.
@@ -258,7 +260,8 @@ def _setup(document: Document, base_dir: Path, file: str) -> Setup:
         fleet.check_on_grid(agents, zones, grid, file, agent_ids, zone_ids)
     obstacles, rings = _obstacles(document.get("obstacle", []))
     origin = document["origin"]
-    plan = {key: value for key, value in document["plan"].items() if key != "every_ticks"}
+    plan = {key: value for key, value in document["plan"].items() if key not in ("every_ticks", "queue")}
+    plan["flags"] += (document["plan"]["queue"] - 1) << LATER_SHIFT
     setup = Setup(
         name=name,
         seed=document["seed"],

@@ -130,6 +130,7 @@ TABLES: dict[str, Table] = {
                 Key("work_budget", "int", 0, "most swap tests of one plan; 0 is the planner's own bound", 0, U64_MAX),
                 _u32("k_candidates", 24, "candidates kept for each agent", 1, 256),
                 _u32("flags", 0, "bit 0: obstacles on the straight way to a zone bind", 0, 1),
+                Key("queue", "int", 1, "zones of one agent's queue, the first one among them", 1, 8, quiet=True),
             ),
         ),
         Table(

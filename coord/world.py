@@ -19,6 +19,7 @@ from coord.plan import Plan, plan
 from coord.records import NO_ZONE, AgentMode
 from coord.rings import Rings
 from coord.service import charge, finished, serve
+from coord.service_queue import ServiceQueue
 from coord.setup import Setup
 from tensor.float_mode import plain_mode
 
@@ -65,6 +66,7 @@ class World:
         self._motion = motion_model(setup) if motion is None else motion
         self._motion.site(agents, Site(self.inputs.obstacles, self.rings, self.grid))
         self._demand = demand_model(setup) if demand is None else demand
+        self._queue = ServiceQueue()
 
     def is_planned(self) -> bool:
         """Whether a plan is made at this tick."""
@@ -151,8 +153,10 @@ class World:
 
     @plain_mode()
     def assign(self, rows: Records) -> None:
-        """Give each agent the zone of its row (queue_index 0); idle and travelling agents become one or the other."""
+        """Give each agent the zone of its row (queue_index 0), and the later ones for when it has served that; idle
+        and travelling agents become one or the other."""
         agents = self.inputs.agents
+        later = rows[rows["queue_index"] > 0]
         rows = rows[rows["queue_index"] == 0]
         assert len(rows) == len(agents), "one row an agent"
         free = (agents["mode"] == _IDLE) | (agents["mode"] == _TRAVELLING)
@@ -163,6 +167,8 @@ class World:
         started = np.flatnonzero(changed & (zone != NO_ZONE))
         self.zone_row[started] = np.searchsorted(self.inputs.zones["id"], zone[started])
         self._start(started)
+        followed = agents["id"][zone == rows["zone"]]
+        self._queue.fill(later[np.isin(later["agent"], followed)])
 
     def _start(self, rows: Rows) -> None:
         if len(rows):
@@ -198,6 +204,21 @@ class World:
         self.visited[done] = True
         self.served += len(done)
         self._just_served = np.unique(zones["id"][done])
+        self._go_on(np.sort(ended))
+
+    def _go_on(self, rows: Rows) -> None:
+        """Agents whose service ended in this tick start for the first zone of their queue that is there and free."""
+        agents, zones = self.inputs.agents, self.inputs.zones
+        while len(rows):
+            zone = self._queue.take(agents["id"][rows])
+            rows, zone = rows[zone != NO_ZONE], zone[zone != NO_ZONE]
+            busy = (agents["mode"] == _TRAVELLING) | (agents["mode"] == _WORKING)
+            good = np.isin(zone, zones["id"]) & ~np.isin(zone, agents["zone"][busy])
+            started = rows[good]
+            agents["zone"][started], agents["mode"][started] = zone[good], _TRAVELLING
+            self.zone_row[started] = np.searchsorted(zones["id"], zone[good])
+            self._start(started)
+            rows = rows[~good]
 
 
 def _ring_bytes(rings: Rings | None) -> bytes:

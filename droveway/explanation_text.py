@@ -19,7 +19,7 @@ def explanation_text(told: "Explanation", most: int) -> str:
     shown = [option for place, option in enumerate(told.options) if place < most or _chosen(option, other, told)]
     head = ("", other, "status", "score", *TERMS, "ticks", "winner", "wins with")
     rows = [head, *(_row(option, other, told) for option in shown)]
-    parts = [_head(told), "", table(rows)]
+    parts = [_head(told), *_queue(told), "", table(rows)]
     hidden = len(told.options) - len(shown)
     if hidden:
         parts.append(f"   and {hidden} more (--all, --json)")
@@ -48,6 +48,17 @@ def _head(told: "Explanation") -> str:
     if row.mode == WORKING:
         return f"{place} is being served by agent {row.agent}"
     return f"{place} went to agent {row.agent}, score {row.score}"
+
+
+def _queue(told: "Explanation") -> list[str]:
+    """One line where there is a queue: the agent's later zones, or who serves the zone later."""
+    if not told.queue:
+        return []
+    if told.agent is None:
+        row = told.queue[0]
+        return [f"   agent {row.agent} has it as number {row.queue_index} of its queue, score {row.score}"]
+    zones = ", ".join(f"zone {row.zone} ({_ticks(row.travel)} on, score {row.score})" for row in told.queue)
+    return [f"   then {zones}"]
 
 
 def _ticks(count: int) -> str:

@@ -80,15 +80,19 @@ class OutsideIds:
             )
             for option in told.options
         )
-        row = told.row
-        if row is not None:
-            row = replace(row, agent=self.outside("agent", row.agent), zone=self.outside("zone", row.zone))
+        row, *queue = (
+            None
+            if row is None
+            else replace(row, agent=self.outside("agent", row.agent), zone=self.outside("zone", row.zone))
+            for row in (told.row, *told.queue)
+        )
         return replace(
             told,
             agent=None if told.agent is None else self.outside("agent", told.agent),
             zone=None if told.zone is None else self.outside("zone", told.zone),
             row=row,
             options=options,
+            queue=tuple(row for row in queue if row is not None),
         )
 
     def value(self, field: str, value: Any) -> Any:

@@ -35,7 +35,7 @@ def scenarios(draw: st.DrawFn) -> str:
     plan = _table(
         "plan", planner=draw(st.sampled_from(["greedy", "swap"])), every_ticks=draw(st.integers(1, 4)),
         max_travel_ticks=draw(st.integers(1, 100)), k_candidates=draw(st.integers(1, 6)),
-        flags=draw(st.integers(0, 1)), **{name: draw(weight) for name in names},
+        flags=draw(st.integers(0, 1)), queue=draw(st.integers(1, 8)), **{name: draw(weight) for name in names},
     )  # fmt: skip
     motion = _table("motion", energy_per_m=draw(st.floats(0, 0.2)), charge_per_tick=draw(share))
     agents = _table(

@@ -131,7 +131,7 @@ def test_rows_from_elsewhere_are_explained_without_planning():
 def test_json_has_stable_keys_and_no_bare_infinity():
     out = told([seen(id=1)], [WorkZone(id=5, priority=3e38)], config=PlanConfig(w_priority=3e38), agent=1)
     data = json.loads(out.to_json())
-    assert list(data) == ["now_tick", "agent", "zone", "readiness", "row", "options"]
+    assert list(data) == ["now_tick", "agent", "zone", "readiness", "row", "options", "queue"]
     assert list(data["options"][0]) == [
         "agent", "zone", "status", "score", "travel", "winner", "winner_score", "winning_change",
         "winning_change_exact", "changes", "way_blocked",

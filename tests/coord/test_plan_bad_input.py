@@ -69,7 +69,7 @@ CASES = [
     (with_config(cutoff_sigmas=8.5), "config.cutoff_sigmas must be above 0 and at most 8, got 8.5"),
     (with_config(k_candidates=0), "config.k_candidates must be from 1 to 256, got 0"),
     (with_config(k_candidates=257), "config.k_candidates must be from 1 to 256, got 257"),
-    (with_config(flags=2), "config.flags must have no bit above 0, got 2"),
+    (with_config(flags=16), "config.flags must have no bit above 3, got 16"),
     ({"now_tick": -1}, "now_tick must be a whole number from 0 to 2^64 - 1, got -1"),
     ({"now_tick": 2**64}, "now_tick must be a whole number from 0 to 2^64 - 1, got 18446744073709551616"),
 ]

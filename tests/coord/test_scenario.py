@@ -30,7 +30,7 @@ def test_defaults_are_those_of_plan_config() -> None:
     assert _site(HEAD).setup.config == PlanConfig()
     plan = {key.name: key.default for key in TABLES["plan"].keys}
     for name, value in plan.items():
-        if name not in ("planner", "every_ticks"):
+        if name not in ("planner", "every_ticks", "queue"):
             assert getattr(PlanConfig(), name) == pytest.approx(value, rel=1e-7), name
 
 
