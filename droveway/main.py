@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "publish": ("publish", "Publish a run to a folder that a web server serves, or to an object store."),
     "export": ("export", "Write the events of a run as JSON lines or as an MCAP file."),
     "replay": ("replay", "Summarise a run from its ledger alone; draw its paths and zones."),
+    "metrics": ("metrics", "Measure runs: travel, gap, coverage, idle times, fairness, conflicts; side by side."),
     "explain": ("explain", "Say why an agent got its zone at a tick, and what would have to change."),
     "diff": ("diff", "Find the first event, agent and field in which two runs differ."),
     "import": ("import_", "Turn a MovingAI map or scenario into a SITE.toml."),
