@@ -51,7 +51,7 @@ def metrics(
     ...     run = simulate(site, 100, ledger=folder + "/run")
     ...     found = metrics(folder + "/run")
     >>> found.frames, found.agents, found.services, found.coverage
-    (100, 2, 4, 1.0)
+    (100, 2, 15, 1.0)
     """
     scorer = Scorer()
     for _ in tick_metrics(run, scorer, first_tick=first_tick, last_tick=last_tick, gap_every=gap_every):

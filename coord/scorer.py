@@ -22,7 +22,7 @@ from coord.grid import Grid
 from coord.idle_counts import IdleCounts, nearest_rank
 from coord.metrics_record import Metrics, jain_index
 from coord.readiness import AgentReadiness
-from coord.records import NO_ZONE, Records
+from coord.records import NO_ZONE, AgentMode, Records
 from coord.separation import minimum_separation
 from coord.status import AssignmentStats, CoordStatus
 from tensor.float_mode import plain_mode
@@ -61,10 +61,13 @@ class _Before:
     tick: int
     agent_ids: NDArray[np.uint32]
     place: NDArray[np.float64]  # [n, 3] metres
+    working: NDArray[np.bool_]
     zone: NDArray[np.uint32]  # the zone of each agent's first row
     held: NDArray[np.uint32]  # zones of all rows, ascending
     holder: NDArray[np.intp]  # and the row of the agent that has each
     zone_ids: NDArray[np.uint32]
+    centre: NDArray[np.float64]  # [m, 3] metres
+    radius: NDArray[np.float64]
     last_served: NDArray[np.uint64]
     visited: NDArray[np.bool_]  # zones served at least once since they came
     cells: I64 | None
@@ -182,13 +185,15 @@ class Scorer:
     ) -> _Before:
         given = rows[rows["status"] == CoordStatus.OK]
         order = np.argsort(given["zone"], kind="stable")
-        place = np.stack([agents[axis].astype(np.float64) for axis in "xyz"], axis=1)
-        if not bool(np.isfinite(place).all()):
-            raise RunError(f"tick {tick}: expected finite positions of agents")
+        place, centre = (np.stack([of[axis].astype(np.float64) for axis in "xyz"], axis=1) for of in (agents, zones))
+        if not (bool(np.isfinite(place).all()) and bool(np.isfinite(centre).all())):
+            raise RunError(f"tick {tick}: expected finite positions of agents and zones")
         return _Before(
-            tick=tick, agent_ids=agents["id"].copy(), place=place, zone=first["zone"].copy(),
+            tick=tick, agent_ids=agents["id"].copy(), place=place, working=first["mode"] == AgentMode.WORKING,
+            zone=first["zone"].copy(),
             held=given["zone"][order], holder=np.searchsorted(agents["id"], given["agent"][order]),
-            zone_ids=zones["id"].copy(), last_served=zones["last_served_tick"].copy(),
+            zone_ids=zones["id"].copy(), centre=centre, radius=zones["radius"].astype(np.float64),
+            last_served=zones["last_served_tick"].copy(),
             visited=np.zeros(len(zones), np.bool_),
             cells=None if grid is None else grid.index_of(agents["x"], agents["y"]),
         )  # fmt: skip
@@ -216,16 +221,17 @@ class Scorer:
         now.visited[zone_b] = before.visited[zone_a] | served[zone_a]
         gone = np.ones(len(before.zone_ids), np.bool_)
         gone[zone_a] = False
-        self._zones_left += int(np.count_nonzero(gone))
-        self._zones_left_visited += int(np.count_nonzero(before.visited[gone]))
+        if gone.any():
+            served |= gone & self._ended_in_service(before, now, gone)
+            self._zones_left += int(np.count_nonzero(gone))
+            self._zones_left_visited += int(np.count_nonzero((before.visited | served)[gone]))
         services = int(np.count_nonzero(served))
         self._services += services
         self._credit(before, before.zone_ids[served])
         agent_a, agent_b = _common(before.agent_ids, now.agent_ids)
         self._agent_ticks += len(now.agent_ids[agent_b]) * (now.tick - before.tick)
         step = now.place[agent_b] - before.place[agent_a]
-        apart = np.sqrt((step[:, 0] * step[:, 0] + step[:, 1] * step[:, 1]) + step[:, 2] * step[:, 2])
-        moved = np.rint(apart * STEPS_PER_M).astype(np.int64)
+        moved = np.rint(_lengths(step) * STEPS_PER_M).astype(np.int64)
         self._agents.travel[self._agents.rows(now.agent_ids[agent_b])] += moved
         stays = before.zone_ids[~served & ~gone]
         old, new = before.zone[agent_a], now.zone[agent_b]
@@ -237,6 +243,20 @@ class Scorer:
             edges = _exchanges(before.cells[agent_a], now.cells[agent_b])
             self._edge_conflicts = (self._edge_conflicts or 0) + edges
         return int(moved.sum()), services, switches, edges
+
+    def _ended_in_service(self, before: _Before, now: _Before, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which zones that have gone did so because they were served: see docs/metrics.md."""
+        ended = np.zeros(len(before.zone_ids), np.bool_)
+        had = np.flatnonzero(gone)
+        at = np.minimum(np.searchsorted(before.held, before.zone_ids[had]), max(0, len(before.held) - 1))
+        had = had[before.held[at] == before.zone_ids[had]] if len(before.held) else had[:0]
+        who = before.holder[np.searchsorted(before.held, before.zone_ids[had])]
+        ended[had] = before.working[who] & (before.zone[who] == before.zone_ids[had])
+        row = np.minimum(np.searchsorted(now.agent_ids, before.agent_ids[who]), max(0, len(now.agent_ids) - 1))
+        there = now.agent_ids[row] == before.agent_ids[who] if len(now.agent_ids) else np.zeros(len(who), np.bool_)
+        step = now.place[row[there]] - before.centre[had[there]]
+        ended[had[there]] |= _lengths(step) <= before.radius[had[there]]
+        return ended
 
     def _credit(self, before: _Before, served: NDArray[np.uint32]) -> None:
         """A service belongs to the agent whose row had the zone at the planned tick before."""
@@ -301,6 +321,11 @@ def _idle_ticks(zones: Records, tick: int) -> NDArray[np.uint64]:
     last, now = zones["last_served_tick"], np.uint64(tick)
     idle: NDArray[np.uint64] = np.where(last > now, np.uint64(0), now - np.minimum(last, now))
     return idle
+
+
+def _lengths(step: NDArray[np.float64]) -> NDArray[np.float64]:
+    out: NDArray[np.float64] = np.sqrt((step[:, 0] * step[:, 0] + step[:, 1] * step[:, 1]) + step[:, 2] * step[:, 2])
+    return out
 
 
 def _common(a: NDArray[np.uint32], b: NDArray[np.uint32]) -> Sequence[NDArray[np.intp] | slice]:

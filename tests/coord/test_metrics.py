@@ -173,6 +173,16 @@ def test_going_on_after_a_service_or_from_a_zone_that_is_gone_is_no_switch() -> 
     assert q.zones == 5
 
 
+def test_a_task_that_is_gone_counts_as_served_where_its_agent_worked_in_it_or_stands_in_it() -> None:
+    working = [AgentState(id=1, mode=2, zone=5, last_seen_tick=50), AgentState(id=2, x=10.0, last_seen_tick=50)]
+    for x, expected in ((9.0, 1), (8.5, 2)):
+        zones = [WorkZone(id=5, x=3.0), WorkZone(id=6, x=8.0, radius=0.5)]
+        later = [AgentState(id=1, last_seen_tick=60), AgentState(id=2, x=x, last_seen_tick=60)]
+        q = quality([made(working, zones), made(later, [WorkZone(id=7)], 60)])
+        assert (q.services, q.zones, q.coverage) == (expected, 3, expected / 3)
+    assert quality([made(working, zones), made([], [], 60)]).services == 1
+
+
 def test_agents_may_leave_and_come_back() -> None:
     first, second = made(), made([replace(AGENTS[1], x=20.0, last_seen_tick=60)], ZONES, 60)
     third = made([replace(agent, x=agent.x + 5, last_seen_tick=70) for agent in AGENTS], ZONES, 70)
