@@ -7,6 +7,7 @@ decisions themselves are compared by `decision_check.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +40,8 @@ class Auditor:
 
     def __init__(self, report: Report, replan: bool, resimulate: bool, told: set[int | None]) -> None:
         self.shown = 0  # events so far
+        self.lead_until = 0  # decisions below this rank are checked by themselves, not made again
+        self.lead_frames = 0
         self.at = AuditPlace(any_ledger=not replan and not resimulate)
         self._report = report  # of what the events say; the ledger's own damage comes before it
         self._told = told  # ranks that the ledger's own check found damaged
@@ -51,6 +54,47 @@ class Auditor:
         self._inputs: Inputs | None = None
         self._twin: RunTwin | None = None
         self._setup: Setup | None = None
+
+    def begin_at(self, at: AuditPlace, scenario: Event, setup: Setup) -> None:
+        """Stand in front of a key of inputs inside a ledger, as if all before it had been shown and was in order.
+
+        Raises RunError where the scenario is none.
+        """
+        from coord import stl
+
+        self.at = self._check.at = at
+        self._scenario, self._map, self._setup = scenario, stl.scenario_map(scenario), setup
+        self._report.name = str(self._map.get("name", ""))
+
+    def begin_behind(self, at: AuditPlace) -> None:
+        """As `begin_at` where the scenario or the first inputs can't be read: what stands in them is not compared."""
+        self.at = self._check.at = replace(at, lost=True)
+
+    def stands_at(self, place: AuditPlace) -> bool:
+        """Whether from here on nothing else is found than from a place where `begin_at` put an auditor."""
+        known = self._map is not None and self._setup is not None and not self.open_inputs and self._twin is None
+        return known and replace(self.at, lost=False) == place  # with the first inputs known, lost ones change nothing
+
+    def jump(self, found: Report, ended: AuditPlace, events: int) -> None:
+        """Go on behind events that another auditor went through from where this one stands."""
+        self._report.take_over(found)
+        self.shown += events
+        self._inputs, self.at = None, ended
+        self._check.at = ended
+
+    @property
+    def open_inputs(self) -> bool:
+        """Whether inputs wait for their frame."""
+        return bool(self._pending)
+
+    def take(self, rank: int, event: Event | str | None) -> None:
+        """One event, as `stl.read_events` gives it: the text of what is wrong with it, None for a retired one."""
+        if isinstance(event, str):
+            self.skip(event, rank)
+        elif event is None:
+            self.retired(rank)
+        else:
+            self.event(rank, event)
 
     def event(self, rank: int, event: Event) -> None:
         """One event."""
@@ -164,6 +208,7 @@ class Auditor:
         report = self._report
         pending, self._pending = self._pending, []
         report.frames += 1
+        self.lead_frames += rank < self.lead_until
         whole = self.at.hole is None
         if self.at.hole is not None:
             pending, whole = self._cross(self.at.hole, event, pending)
@@ -201,7 +246,7 @@ class Auditor:
         if entry is not None and not diverged and self._twin is not None and self._twin.plan is not None:
             diverged = self._check.compare(rank, event, got, rows, self._twin.plan) or diverged
             report.planned += self._replan
-        elif self._replan:
+        elif self._replan and rank >= self.lead_until:
             diverged = self._check.plan_again(rank, event, got, rows, self._inputs) or diverged
         else:
             self._check.only(rank, event, got, self._inputs)

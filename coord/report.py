@@ -27,6 +27,35 @@ class Problem:
     text: str
 
 
+@dataclass(frozen=True)
+class RangeChecked:
+    """What an audit of the ticks [first_tick, last_tick] read: ranks [first_rank, stop_rank), beginning at a key of
+    inputs.
+
+    Of the `lead_frames` decisions before the range, which its inputs stand on, the bytes, the rules, the digests and
+    the chain are checked; they are not made again. `tiles` tiles of 256 leaves were led to the root. `followed`: the
+    decision behind the range names the last one in it.
+    """
+
+    first_tick: int
+    last_tick: int | None
+    first_rank: int
+    stop_rank: int
+    lead_frames: int
+    tiles: int
+    followed: bool
+
+    def checked(self, size: int) -> str:
+        """One line for people: what was checked, of a ledger of that size."""
+        ranks = f"ranks {self.first_rank}..{self.stop_rank - 1}" if self.stop_rank > self.first_rank else "no ranks"
+        text = f"ranks 0 and {ranks} of {size}, their leaves led to the root ({self.tiles} tiles)"
+        if self.lead_frames:
+            text += f"; {self.lead_frames} decisions before the range only read, as its inputs stand on them"
+        return text + ("; the decision behind it names the last one" if self.followed else "")
+
+    NOT_CHECKED = "other events, ids, cursors, kept checkpoints and their signatures: that takes the whole ledger"
+
+
 @dataclass
 class Report:
     """What an audit found.
@@ -41,7 +70,7 @@ class Report:
     retired, `not_replayable_count` the decisions that are still there among them. Neither is a divergence or a problem.
     `warnings` are odd wall times, the first 100 of them, and no problem either.
     `checkpoints` counts those that the ledger keeps; the first `signed_size` events are under one that a given key
-    signed (None without a key).
+    signed (None without a key). `checked_range` says what was looked at where that was not the whole ledger.
     """
 
     name: str = ""
@@ -64,6 +93,7 @@ class Report:
     other_events: dict[str, int] = field(default_factory=dict)
     checkpoints: int = 0
     signed_size: int | None = None
+    checked_range: RangeChecked | None = None
 
     @property
     def ok(self) -> bool:

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from coord.chronicle import Entry
 from coord.decisions import DecisionLedger
-from coord.errors import FrameError, InputsError, OutputError, RunError
+from coord.errors import CoordError, FrameError, OutputError, RunError
 from coord.frame import DecisionFrame, decode_frame_event, encode_frame_event
-from coord.inputs import Inputs, apply
 from coord.kinds import FRAME, INPUTS, SCENARIO, SCHEMA
 from coord.report import Problem, Report
-from coord.setup import Setup, setup_from_map
+from coord.run_reader import FrameView as FrameView  # noqa: PLC0414 - it has always been found here
+from coord.run_reader import RunReader as RunReader  # noqa: PLC0414
+from coord.setup import Setup
 
 if TYPE_CHECKING:
     from coord.field_map import CellBox, FieldMap
@@ -40,15 +40,6 @@ Records = npt.NDArray[np.void]
 Sync = Literal["fsync", "os"]
 
 UNREAD_IN_A_ROW_MAX = 1 << 16
-
-
-class FrameView(NamedTuple):
-    """One planned tick as the ledger tells it. `inputs` changes with the next step of the iterator: copy to keep."""
-
-    rank: int
-    inputs: Inputs
-    frame: DecisionFrame
-    rows: Records
 
 
 def scenario_event(setup: Setup) -> Event:
@@ -158,136 +149,6 @@ def open_ledger(place: str | Path) -> Ledger | PublishedLedger:
     from storage import Ledger, open_published
 
     return open_published(str(place)) if is_published(place) else Ledger.open(place, mode="r")
-
-
-class RunReader:
-    """A run read from its ledger, without planning anything again.
-
-    Raises RunError where the ledger holds no run; what the bytes prove is `coord.audit`'s business.
-    """
-
-    def __init__(self, ledger: Ledger | PublishedLedger, *, owned: bool = False) -> None:
-        self._ledger = ledger
-        self._owned = owned
-        self._setup: Setup | None = None
-        self._skipped_tick: int | None = None
-        self.skipped = 0  # frames that the last walk left out, as something that they depend on is retired
-
-    def __enter__(self) -> RunReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the ledger when `open_run` opened it."""
-        if self._owned:
-            self._ledger.close()
-
-    @property
-    def ledger(self) -> Ledger | PublishedLedger:
-        """The ledger itself."""
-        return self._ledger
-
-    @property
-    def size(self) -> int:
-        """Events in the ledger."""
-        return self._ledger.head().size
-
-    @property
-    def root(self) -> bytes:
-        """RFC 6962 root of the ledger."""
-        return self._ledger.head().root
-
-    @property
-    def scenario(self) -> Setup:
-        """What the run was made from."""
-        if self._setup is None:
-            if self.size == 0:
-                raise RunError("the ledger is empty: no run")
-            value = scenario_map(self._ledger.at(0))
-            first = next(self._inputs(), None)
-            agents, zones = (None, None) if first is None else (first.agents.copy(), first.zones.copy())
-            self._setup = setup_from_map(value, agents, zones)
-        return self._setup
-
-    def _inputs(self) -> Iterator[Inputs]:
-        for view in self.frames():
-            yield view.inputs
-
-    def frames(self) -> Iterator[FrameView]:
-        """Every planned tick in order, the inputs rebuilt from keys and deltas, in bounded memory.
-
-        A tick whose inputs, or those that they change, are retired is left out and counted in `skipped`.
-        """
-        self.skipped = 0
-        for rank, state, effect in self._planned():
-            yield FrameView(rank, state, *decode_frame_event(effect))
-
-    def _planned(self, until: int | None = None) -> Iterator[tuple[int, Inputs, bytes]]:
-        """Rank, inputs and effect of each frame that stands on inputs that are all there."""
-        from storage import Event
-
-        state: Inputs | None = None
-        parts: list[Event] = []
-        hole, number = False, 0
-        for rank, event in self._ledger.scan(retired=True):
-            if not isinstance(event, Event):
-                hole = True
-            elif until is not None and event.tick > until:
-                return
-            elif event.kind == INPUTS:
-                parts.append(event)
-            elif event.kind == FRAME:
-                if hole:
-                    own = [part for part in parts if part.id in event.parents]
-                    if event.effect[8:16] != number.to_bytes(8, "little") or len(own) != len(parts):
-                        state, parts = None, own
-                try:
-                    state = apply(state, [part.effect for part in parts], tick=event.tick)
-                except InputsError:
-                    if not hole:
-                        raise
-                    state = None
-                else:
-                    hole = False
-                    yield rank, state, event.effect
-                if state is None:
-                    self.skipped, self._skipped_tick = self.skipped + 1, event.tick
-                parts, number = [], int.from_bytes(event.effect[8:16], "little") + 1
-
-    def kinds(self) -> dict[str, int]:
-        """How many events of each kind the ledger holds, in the order of their first event; "retired" are those whose
-        payload was removed."""
-        from storage import Event
-
-        counts: dict[str, int] = {}
-        for _, event in self._ledger.scan(retired=True):
-            kind = event.kind if isinstance(event, Event) else "retired"
-            counts[kind] = counts.get(kind, 0) + 1
-        return counts
-
-    def state_at(self, tick: int) -> FrameView:
-        """The last planned tick at or before `tick` whose inputs are there. Raises RunError when there is none."""
-        found: tuple[int, Inputs, bytes] | None = None
-        self.skipped, self._skipped_tick = 0, None
-        for step in self._planned(until=tick):
-            found, self._skipped_tick = step, None
-        if self._skipped_tick is not None:
-            raise RunError(f"the decision at tick {self._skipped_tick} can't be shown: what it depends on is retired")
-        if found is None:
-            raise RunError(f"no frame at or before tick {tick}")
-        return FrameView(found[0], found[1], *decode_frame_event(found[2]))
-
-    def coordination_stl(self) -> CoordinationStl:
-        """The decisions of this run behind the narrow door. RunError for a published one: nothing is appended there."""
-        from storage import PublishedLedger
-
-        if isinstance(self._ledger, PublishedLedger):
-            raise RunError(f"{self._ledger.url}: is published: the narrow door needs the ledger itself")
-        return coordination_stl(self._ledger)
 
 
 def open_run(path: str | Path) -> RunReader:
@@ -439,16 +300,18 @@ def coordination_stl(ledger: Ledger, producer: str = "coordination") -> Coordina
     return CoordinationStl(ledger, producer)
 
 
-def read_events(ledger: Ledger | PublishedLedger, size: int) -> Iterator[tuple[int, Event | str | None]]:
-    """Every rank below `size` with its event, with None where it was retired, or with the text of what is wrong where
-    one can't be read.
+def read_events(
+    ledger: Ledger | PublishedLedger, size: int, start: int = 0
+) -> Iterator[tuple[int, Event | str | None]]:
+    """Every rank from `start` on, below `size`, with its event, with None where it was retired, or with the text of
+    what is wrong where one can't be read.
 
     Ends early where so many in a row can't be read that a size was claimed that never was. Raises ObjectStoreError
     where a published ledger can't be reached.
     """
     from storage import Event, ObjectStoreError, StorageError
 
-    rank = unread = 0
+    rank, unread = start, 0
     while rank < size and unread < UNREAD_IN_A_ROW_MAX:
         try:
             for at, event in ledger.scan(rank, size, retired=True):
@@ -474,16 +337,7 @@ def ledger_problems(
 
     Raises NotALedgerError, ObjectStoreError, ValueError for a text that is no key.
     """
-    from storage import (
-        ForkError,
-        Head,
-        Ledger,
-        RollbackError,
-        StorageError,
-        VerifierKey,
-        verify_ledger,
-        verify_published,
-    )
+    from storage import Head, VerifierKey, verify_ledger, verify_published
 
     published = is_published(place)
     wanted = None if expect is None else Head(*expect)
@@ -499,17 +353,92 @@ def ledger_problems(
     for problem in found.problems:
         yield Problem(problem.rank, problem.where, problem.expected, problem.got, problem.text)
     report.problem_count += found.problem_count - len(found.problems)
-    if expect is None or published:
-        return
+    if expect is not None and not published:
+        yield from expected_problems(place, report, expect)
+
+
+def expected_problems(place: str | Path, report: Report, expect: tuple[int, bytes]) -> Iterator[Problem]:
+    """What is wrong where a ledger must contain a size and root."""
+    from storage import ForkError, Head, Ledger, ObjectStoreError, RollbackError, StorageError, open_published
+
     size, root = expect
     try:
-        Ledger.open(place, mode="r", expect=Head(size, root)).close()
+        if is_published(place):
+            open_published(str(place), expect=Head(size, root)).close()
+        else:
+            Ledger.open(place, mode="r", expect=Head(size, root)).close()
+    except ObjectStoreError:
+        raise
     except (RollbackError, ForkError) as error:
         yield Problem(None, "checkpoint", f"size {size}, root {root.hex()}", _shown(report), str(error))
     except StorageError as error:
         yield Problem(
             None, "checkpoint", f"size {size}, root {root.hex()}", "a ledger that can't be compared", str(error)
         )
+
+
+def head_problems(
+    ledger: Ledger | PublishedLedger, report: Report, expect: tuple[int, bytes] | None
+) -> Iterator[Problem]:
+    """What opening a ledger showed of its head and its newest tiles, and whether it contains what is expected."""
+    for error in ledger.problems:
+        yield Problem(None, "ledger", "a ledger without damage", "damage", str(error))
+    if expect is not None:
+        yield from expected_problems(ledger.path, report, expect)
+
+
+def setup_of(ledger: Ledger | PublishedLedger) -> Setup | str:
+    """What a run was made from, or the text of why that can't be told."""
+    from storage import ObjectStoreError, StorageError
+
+    try:
+        return RunReader(ledger).scenario
+    except ObjectStoreError:
+        raise
+    except (CoordError, StorageError) as error:
+        return str(error)
+
+
+def inclusion(ledger: Ledger | PublishedLedger, ranges: Sequence[tuple[int, int]]) -> Iterator[Problem | None]:
+    """Leads the leaves of ranges of ranks to the root of the ledger; None for each tile that is in it, else a problem.
+
+    An event that can be read has the leaf that its tile holds. So one proof a tile of 256 leaves, made from the tile
+    itself, shows that all of them are in the tree.
+    """
+    from storage import IntegrityError
+    from storage.layout import TILE_HASHES
+    from storage.tree import leaf, leaf_hash, verify_inclusion
+
+    head = ledger.head()
+    for start, stop in ranges:
+        for tile in range(start // TILE_HASHES * TILE_HASHES, stop, TILE_HASHES):
+            found = _readable(ledger, max(tile, start), min(tile + TILE_HASHES, stop))
+            if found is None:
+                continue
+            rank, event_id, length = found
+            try:
+                proof = ledger.prove(rank)
+            except IntegrityError as error:
+                yield Problem(rank, "tree", "hashes that lead to the root", "damage", f"rank {rank}: {error}")
+                continue
+            proved = verify_inclusion(rank, head.size, leaf_hash(leaf(event_id, length)), proof, head.root)
+            text = f"rank {rank}: its leaf does not lead to the root {head.root.hex()}"
+            yield None if proved else Problem(rank, "tree", f"root {head.root.hex()}", "another", text)
+
+
+def _readable(ledger: Ledger | PublishedLedger, start: int, stop: int) -> tuple[int, bytes, int] | None:
+    """Rank, id and length of the first event of some that can be read."""
+    from storage import Event, ObjectStoreError, StorageError
+
+    for rank in range(start, stop):
+        try:
+            ((_, event),) = ledger.scan(rank, rank + 1, retired=True)
+        except ObjectStoreError:
+            raise
+        except StorageError:
+            continue
+        return rank, event.id, len(event.encode()) if isinstance(event, Event) else event.length
+    return None
 
 
 def _shown(report: Report) -> str:

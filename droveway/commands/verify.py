@@ -1,6 +1,7 @@
 """`droveway verify RUN|URL`."""
 
 import contextlib
+import dataclasses
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ import click
 from droveway import exits
 from droveway.exits import InputProblem, UsageProblem, quoted, reading
 from droveway.keys_given import verifier_key
+from droveway.main import WholeNumber, place
 from droveway.main import command as declare
-from droveway.main import place
 from droveway.output import Output
 from droveway.outside_ids import OutsideIds
 from droveway.problem_groups import group_text, grouped
@@ -19,6 +20,7 @@ from droveway.progress import Progress
 from droveway.rank_ranges import shown
 
 SHOWN_MAX = 10
+JOBS_MAX = 1024
 CHECKPOINT_BYTES_MAX = 1 << 16
 
 
@@ -38,8 +40,21 @@ CHECKPOINT_BYTES_MAX = 1 << 16
     multiple=True,
     help="Verifier key of the log: every checkpoint kept in RUN must be signed by it. Repeatable.",
 )
+@click.option("--from", "first", metavar="T", type=WholeNumber(0), help="Only the decisions of tick T and later.")
+@click.option("--to", "last", metavar="T", type=WholeNumber(0), help="Only the decisions up to tick T, included.")
+@click.option(
+    "--jobs", metavar="N", type=WholeNumber(1, JOBS_MAX), default=1, help="Processes that share the decisions."
+)
 def command(
-    out: Output, run: Path | str, resimulate: bool, no_replan: bool, expect: str | None, keys: tuple[str, ...]
+    out: Output,
+    run: Path | str,
+    resimulate: bool,
+    no_replan: bool,
+    expect: str | None,
+    keys: tuple[str, ...],
+    first: int | None,
+    last: int | None,
+    jobs: int,
 ) -> int:
     """Check a run: its ledger byte by byte, then every decision, made again from the stored inputs and compared.
 
@@ -47,11 +62,16 @@ def command(
     damage, gap, rollback or divergence, 3 only where RUN is no ledger or can't be opened at all. Whoever owns RUN can
     rewrite it consistently: only --expect, with a checkpoint kept elsewhere, shows that. Without --key the
     signatures of checkpoints are not checked.
+
+    With --from and --to the decisions of these ticks are sought, made again from the key of inputs before them, held
+    against the chain on both sides, and their leaves led to the root: the answer says what was left unchecked. The
+    report is the same with any number of --jobs; --resimulate is one process.
     """
     if resimulate and no_replan:
         raise UsageProblem(
             None, "expected --resimulate or --no-replan, got both", "--resimulate plans everything again"
         )
+    _require_range(first, last, resimulate, keys)
     from coord.audit import audit
     from coord.stl import is_published
     from droveway.reading_run import reading_ledger
@@ -60,12 +80,26 @@ def command(
         verifier_key("--key", key)
     wanted = None if expect is None else checkpoint(expect, keys)
     with Progress("events", quiet=out.quiet) as progress, reading_ledger(run):
-        report = audit(run, replan=not no_replan, resimulate=resimulate, expect=wanted, keys=keys,
-                       progress=progress.update, now_ns=time.time_ns())  # fmt: skip
+        report = audit(run, replan=not no_replan, resimulate=resimulate, expect=wanted, keys=keys, first_tick=first,
+                       last_tick=last, jobs=jobs, progress=progress.update, now_ns=time.time_ns())  # fmt: skip
     tell(out, run, report, keys)
     if any(map(is_damage, report.problems)) and not is_published(run):
         out.note(f"hint: droveway repair {quoted(run)} puts right what can be, and names what is lost")
     return exits.YES if report.ok else exits.NO
+
+
+def _require_range(first: int | None, last: int | None, resimulate: bool, keys: tuple[str, ...]) -> None:
+    """UsageProblem for a range that is none, and for options that are about the whole ledger."""
+    if first is None and last is None:
+        return
+    if last is not None and last < (first or 0):
+        raise UsageProblem(None, f"expected --to of at least --from, got --from {first or 0} --to {last}")
+    if resimulate:
+        raise UsageProblem(
+            None, "expected --resimulate or a range, got both", "a run is made again from its first tick"
+        )
+    if keys:
+        raise UsageProblem(None, "expected --key or a range, got both", "--key is about the checkpoints of the whole")
 
 
 def is_damage(problem: Any) -> bool:
@@ -171,6 +205,9 @@ def tell(out: Output, run: Path | str, report: Any, keys: tuple[str, ...]) -> No
         "not_replayable_ranks": report.not_replayable,
         "warnings": report.warnings,
     }
+    if report.checked_range is not None:
+        record["range"] = dataclasses.asdict(report.checked_range)
+        record["not_checked"] = report.checked_range.NOT_CHECKED
     out.result(record, answer(report, keys))
 
 
@@ -201,6 +238,8 @@ def answer(report: Any, keys: tuple[str, ...]) -> str:
     """One line: verified or not, and how much was done."""
     root = "none" if report.root is None else report.root.hex()
     done = f"{report.size} events, {report.frames} decisions"
+    if report.checked_range is not None:
+        done = f"{report.frames} decisions"
     if report.planned:
         done += f", {report.planned} made again"
     if report.resimulated:
@@ -209,6 +248,9 @@ def answer(report: Any, keys: tuple[str, ...]) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.other_events.items()))
         done += f"; of other kinds the bytes only: {kinds}"
     lines = [f"root  {root}", *(f"warning: {text}" for text in report.warnings)]
+    if report.checked_range is not None:
+        lines.append(f"checked: {report.checked_range.checked(report.size)}")
+        lines.append(f"not checked: {report.checked_range.NOT_CHECKED}")
     if report.checkpoints:
         lines.append(signatures(report, keys))
     if report.retired_count:

@@ -47,9 +47,9 @@ class Passes:
 def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
     counted, real = Passes(), stl.read_events
 
-    def read(ledger: Ledger, size: int) -> Iterator[tuple[int, Event | str | None]]:
+    def read(ledger: Ledger, size: int, start: int = 0) -> Iterator[tuple[int, Event | str | None]]:
         counted.count += 1
-        return real(ledger, size)
+        return real(ledger, size, start)
 
     monkeypatch.setattr(stl, "read_events", read)
     return counted
