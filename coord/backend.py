@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import crc_ref, field_ref, frame_chain_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
+from coord import crc_ref, field_ref, frame_chain_ref, grid_ref, motion_ref, neighbours_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
 from tensor._source_folder import load_kernels
@@ -169,6 +169,68 @@ def check_frames(
         return frame_chain_ref.check_frames(data, offsets, chained, known, number, prev)
     index, code = _kernels.check_frames(data, offsets, chained, known, number, prev)
     return index, code
+
+
+def straight_steps(
+    position: tuple[F32, F32, F32],
+    speed: F32,
+    goal: tuple[F32, F32, F32],
+    rows: NDArray[np.int64] | None,
+    gone: F32 | None,
+    arrived: U8 | None,
+) -> None:
+    """Moves positions in place, of all agents or of `rows`; see motion_ref.straight_steps."""
+    if not REFERENCE:
+        _kernels.straight_steps(*position, speed, *goal, rows, gone, arrived)
+        return
+    some = slice(None) if rows is None else rows
+    moved, metres, there = motion_ref.straight_steps(
+        (position[0][some], position[1][some], position[2][some]),
+        speed[some],
+        (goal[0][some], goal[1][some], goal[2][some]),
+    )
+    for axis in range(3):
+        position[axis][some] = moved[axis]
+    if gone is not None:
+        gone[:] = metres
+    if arrived is not None:
+        arrived[:] = there
+
+
+def _crowd_order(x: F32, y: F32) -> U32:
+    order = np.empty(len(x), np.uint32)
+    _kernels.crowd_order(x, y, order)
+    return order
+
+
+def neighbour_counts(x: F32, y: F32, z: F32 | None, radius: np.float32, limit: int) -> U32 | None:
+    """Neighbours of each point, None where there are more than `limit` in all."""
+    if REFERENCE:
+        counts = neighbours_ref.neighbour_counts(x, y, z, radius)
+        return counts if int(counts.sum(dtype=np.uint64)) <= limit else None
+    out = np.empty(len(x), np.uint32)
+    if len(x) == 0:
+        return out
+    total: int = _kernels.neighbour_counts(x, y, z, _crowd_order(x, y), float(radius), limit, out)
+    return out if total <= limit else None
+
+
+def neighbour_lists(x: F32, y: F32, z: F32 | None, radius: np.float32, start: U32) -> U32:
+    """The neighbours of each point, ascending; those of point i begin at start[i]."""
+    if REFERENCE:
+        return neighbours_ref.neighbour_lists(x, y, z, radius)
+    index = np.empty(int(start[-1]), np.uint32)
+    if len(x) != 0:
+        _kernels.neighbour_lists(x, y, z, _crowd_order(x, y), float(radius), start, index)
+    return index
+
+
+def closest_pair(x: F32, y: F32, z: F32 | None) -> tuple[np.float32, int, int]:
+    """(square distance, i, j) of the closest pair of at least two points."""
+    if REFERENCE:
+        return neighbours_ref.closest_pair(x, y, z)
+    square, first, second = _kernels.closest_pair(x, y, z, _crowd_order(x, y))
+    return np.float32(square), first, second
 
 
 def crc32c(data: bytes) -> int:

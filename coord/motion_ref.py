@@ -1,4 +1,4 @@
-"""The readable twin of `kernels/motion.cpp`: shortest paths on a grid, the same directions."""
+"""The readable twins of `kernels/motion.cpp` and `kernels/step.cpp`: shortest paths on a grid, straight steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,34 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
+F32 = npt.NDArray[np.float32]
 BLOCKED = 0xFFFFFFFF
+NORMAL_MIN = np.finfo(np.float32).tiny
+_ZERO, _NAN = np.float32(0), np.float32(np.nan)
+
+
+@np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+def straight_steps(
+    position: tuple[F32, F32, F32],  # [n] each, metres
+    speed: F32,  # [n] metres a tick
+    goal: tuple[F32, F32, F32],  # [n] each, metres
+) -> tuple[tuple[F32, F32, F32], F32, npt.NDArray[np.bool_]]:  # positions, [n] metres gone, [n] whether at the goal
+    """One step of min(speed, distance) towards the goal; a speed that is no normal number above 0 does not move."""
+    dx, dy, dz = (to - at for to, at in zip(goal, position, strict=True))
+    distance = np.sqrt((dx * dx + dy * dy) + dz * dz)
+    moves = (speed >= NORMAL_MIN) & (speed < np.float32(np.inf))
+    arrives = moves & (distance <= speed)
+    share = speed / distance
+    moved = [
+        np.where(arrives, to, np.where(moves, _canonical(at + d * share), at))
+        for at, d, to in zip(position, (dx, dy, dz), goal, strict=True)
+    ]
+    gone = np.where(arrives, distance, np.where(moves, speed, _ZERO))
+    return (moved[0], moved[1], moved[2]), gone, arrives
+
+
+def _canonical(value: F32) -> F32:
+    return np.where(np.isnan(value), _NAN, value)
 
 
 def grid_paths(

@@ -4,8 +4,10 @@
 
 namespace DW_ISA {
 using droveway::Field;
+using droveway::Points;
 using droveway::Problem;
 using droveway::Shapes;
+using droveway::Walk;
 using droveway::Ways;
 
 uint32_t frame_crc(const uint8_t* data, size_t size);
@@ -38,6 +40,12 @@ void pair_values(const Problem& problem, const int32_t* assigned, int32_t* score
 void leftover_status(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace);
 void grid_components(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);
 size_t plan_workspace(size_t n, size_t m, size_t shapes);
+void straight_steps(const Walk& walk, float* gone, uint8_t* arrived);
+void crowd_order(const float* x, const float* y, size_t n, uint32_t* order, void* workspace);
+uint64_t neighbour_counts(const Points& points, float radius, uint64_t limit, uint32_t* count, void* workspace);
+void neighbour_lists(const Points& points, float radius, const uint32_t* start, uint32_t* index, void* workspace);
+float closest_pair(const Points& points, uint32_t* pair, void* workspace);
+size_t crowd_workspace(size_t n);
 void grid_paths(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
                 uint8_t* directions, int32_t* length);
 }  // namespace DW_ISA

@@ -419,6 +419,146 @@ void bind_motion(nb::module_& m) {
       "goal"_a.noconvert(), "generation"_a, "directions"_a.noconvert(), "length"_a.noconvert());
 }
 
+// Columns of points, z and the order or None. A kernel only counts on the order for speed, but each number must be a point.
+droveway::Points points_of(Kept& kept, const In<float>& x, const In<float>& y, const nb::object& z, const nb::object& order) {
+  droveway::Points p{x.shape(0), kept.keep(x), kept.keep(y), nullptr, nullptr};
+  require(y.shape(0) == p.n && p.n < 0x7FFFFFFFu, "points: x and y must have the same length");
+  require_all_aligned("points", x, y);
+  if (!z.is_none()) {
+    In<float> column;
+    if (!nb::try_cast<In<float>>(z, column, false) || column.shape(0) != p.n)
+      throw nb::type_error("points: z must be None or float32, one value a point");
+    require_aligned(column, "points");
+    p.z = kept.keep(column);
+  }
+  if (!order.is_none()) {
+    In<uint32_t> places;
+    if (!nb::try_cast<In<uint32_t>>(order, places, false) || places.shape(0) != p.n)
+      throw nb::type_error("points: order must be None or uint32, one value a point");
+    require_aligned(places, "points");
+    std::vector<bool> seen(p.n);
+    for (size_t i = 0; i < p.n; ++i) {
+      const uint32_t at = places.data()[i];
+      require(at < p.n && !seen[at], "points: order must hold each point once");
+      seen[at] = true;
+    }
+    p.order = kept.keep(places);
+  }
+  return p;
+}
+
+// A field of records or a column; its stride is in elements.
+template <class T> using Field1 = nb::ndarray<T, nb::ndim<1>, nb::device::cpu>;
+
+template <class T>
+Span reach_of(const Field1<T>& a) {
+  const size_t n = a.shape(0);
+  Span span(a);
+  span.end = span.begin;
+  if (n == 0) return span;
+  const ptrdiff_t last = ptrdiff_t(n - 1) * ptrdiff_t(a.stride(0)) * ptrdiff_t(sizeof(T));
+  (last < 0 ? span.begin : span.end) += uintptr_t(last);
+  span.end += sizeof(T);
+  return span;
+}
+
+void bind_crowd(nb::module_& m) {
+  m.def("straight_steps", [](Field1<float> x, Field1<float> y, Field1<float> z, Field1<const float> speed,
+                             Field1<const float> gx, Field1<const float> gy, Field1<const float> gz, const nb::object& rows,
+                             const nb::object& gone, const nb::object& arrived) {
+        const size_t agents = x.shape(0);
+        require(y.shape(0) == agents && z.shape(0) == agents && speed.shape(0) == agents && gx.shape(0) == agents &&
+                    gy.shape(0) == agents && gz.shape(0) == agents,
+                "straight_steps: x, y, z, speed and the goals must have the same length");
+        if (agents != 0)
+          require(x.stride(0) == y.stride(0) && x.stride(0) == z.stride(0) && x.stride(0) == speed.stride(0) &&
+                      gx.stride(0) == gy.stride(0) && gx.stride(0) == gz.stride(0),
+                  "straight_steps: fields of one table must have one stride");
+        require_all_aligned("straight_steps", x, y, z, speed, gx, gy, gz);
+        In<int64_t> some;
+        droveway::Walk walk{agents, nullptr, x.data(), y.data(), z.data(), speed.data(), agents == 0 ? 1 : ptrdiff_t(x.stride(0)),
+                            gx.data(), gy.data(), gz.data(), agents == 0 ? 1 : ptrdiff_t(gx.stride(0))};
+        if (!rows.is_none()) {
+          if (!nb::try_cast<In<int64_t>>(rows, some, false))
+            throw nb::type_error("straight_steps: rows must be None or int64[m], contiguous");
+          require_aligned(some, "straight_steps");
+          walk.rows = some.data();
+          walk.n = some.shape(0);
+          for (size_t i = 0; i < walk.n; ++i)
+            require(walk.rows[i] >= 0 && uint64_t(walk.rows[i]) < agents && (i == 0 || walk.rows[i - 1] < walk.rows[i]),
+                    "straight_steps: rows must be rows of the agents, ascending");
+        }
+        Out<float> metres;
+        Out<uint8_t> there;
+        Spans outputs;
+        if (!gone.is_none()) {
+          if (!nb::try_cast<Out<float>>(gone, metres, false) || metres.shape(0) != walk.n)
+            throw nb::type_error("straight_steps: gone must be None or float32, one value a step");
+          require_aligned(metres, "straight_steps");
+          outputs.emplace_back(metres);
+        }
+        if (!arrived.is_none()) {
+          if (!nb::try_cast<Out<uint8_t>>(arrived, there, false) || there.shape(0) != walk.n)
+            throw nb::type_error("straight_steps: arrived must be None or uint8, one value a step");
+          outputs.emplace_back(there);
+        }
+        // fields of one table of records lie between each other, so only the results are kept apart from everything
+        require_apart(outputs, {reach_of(x), reach_of(y), reach_of(z), reach_of(speed), reach_of(gx), reach_of(gy),
+                                reach_of(gz), Span(some)});
+        call_kernel([&] {
+          kernels().straight_steps(walk, gone.is_none() ? nullptr : metres.data(), arrived.is_none() ? nullptr : there.data());
+        });
+      }, "x"_a.noconvert(), "y"_a.noconvert(), "z"_a.noconvert(), "speed"_a.noconvert(), "gx"_a.noconvert(),
+      "gy"_a.noconvert(), "gz"_a.noconvert(), "rows"_a.none(), "gone"_a.none(), "arrived"_a.none());
+  m.def("crowd_order", [](In<float> x, In<float> y, Out<uint32_t> order) {
+        const size_t n = order.shape(0);
+        require(x.shape(0) == n && y.shape(0) == n && n < 0x7FFFFFFFu, "crowd_order: x, y and order must have the same length");
+        require_all_aligned("crowd_order", x, y, order);
+        require_apart({Span(order)}, {Span(x), Span(y)});
+        for (size_t i = 0; i < n; ++i)
+          require(__builtin_isfinite(x.data()[i]) && __builtin_isfinite(y.data()[i]), "crowd_order: x and y must be finite");
+        const Workspace w(kernels().crowd_workspace(n));
+        call_kernel([&] { kernels().crowd_order(x.data(), y.data(), n, order.data(), w.memory); });
+      }, "x"_a.noconvert(), "y"_a.noconvert(), "order"_a.noconvert());
+  m.def("neighbour_counts", [](In<float> x, In<float> y, const nb::object& z, const nb::object& order, float radius,
+                               uint64_t limit, Out<uint32_t> count) {
+        Kept kept;
+        const droveway::Points p = points_of(kept, x, y, z, order);
+        require(count.shape(0) == p.n, "neighbour_counts: count must have one value a point");
+        require_aligned(count, "neighbour_counts");
+        require_apart({Span(count)}, kept.spans);
+        const Workspace w(kernels().crowd_workspace(p.n));
+        uint64_t total = 0;
+        call_kernel([&] { total = kernels().neighbour_counts(p, radius, limit, count.data(), w.memory); });
+        return total;
+      }, "x"_a.noconvert(), "y"_a.noconvert(), "z"_a.none(), "order"_a.none(), "radius"_a, "limit"_a, "count"_a.noconvert());
+  m.def("neighbour_lists", [](In<float> x, In<float> y, const nb::object& z, const nb::object& order, float radius,
+                              In<uint32_t> start, Out<uint32_t> index) {
+        Kept kept;
+        const droveway::Points p = points_of(kept, x, y, z, order);
+        require(start.shape(0) == p.n + 1, "neighbour_lists: start must have one value a point and one more");
+        require_all_aligned("neighbour_lists", start, index);
+        for (size_t i = 0; i < p.n; ++i)
+          require(start.data()[i] <= start.data()[i + 1], "neighbour_lists: start must ascend");
+        require(start.data()[p.n] <= index.shape(0), "neighbour_lists: start must stay within index");
+        kept.spans.emplace_back(start);
+        require_apart({Span(index)}, kept.spans);
+        const Workspace w(kernels().crowd_workspace(p.n));
+        call_kernel([&] { kernels().neighbour_lists(p, radius, start.data(), index.data(), w.memory); });
+      }, "x"_a.noconvert(), "y"_a.noconvert(), "z"_a.none(), "order"_a.none(), "radius"_a, "start"_a.noconvert(),
+      "index"_a.noconvert());
+  m.def("closest_pair", [](In<float> x, In<float> y, const nb::object& z, const nb::object& order) {
+        Kept kept;
+        const droveway::Points p = points_of(kept, x, y, z, order);
+        require(p.n >= 2, "closest_pair: two points at least");
+        const Workspace w(kernels().crowd_workspace(p.n));
+        float square = 0.0f;
+        uint32_t pair[2] = {0, 0};
+        call_kernel([&] { square = kernels().closest_pair(p, pair, w.memory); });
+        return nb::make_tuple(square, pair[0], pair[1]);
+      }, "x"_a.noconvert(), "y"_a.noconvert(), "z"_a.none(), "order"_a.none());
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -428,4 +568,5 @@ NB_MODULE(_kernels, m) {
   bind_field(m);
   bind_frames(m);
   bind_motion(m);
+  bind_crowd(m);
 }

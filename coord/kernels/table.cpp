@@ -19,6 +19,12 @@ const droveway::CoordTable coord_table = {
     .grid_components = grid_components,
     .plan_workspace = plan_workspace,
     .grid_paths = grid_paths,
+    .straight_steps = straight_steps,
+    .crowd_order = crowd_order,
+    .neighbour_counts = neighbour_counts,
+    .neighbour_lists = neighbour_lists,
+    .closest_pair = closest_pair,
+    .crowd_workspace = crowd_workspace,
     .frame_crc = frame_crc,
     .check_frames = check_frames,
 };

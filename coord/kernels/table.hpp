@@ -51,6 +51,24 @@ struct Ways {
   int32_t* queue;
 };
 
+// Agents on straight ways (coord/motion.py): a field of agent r at field[r · step], of its goal at field[r · goal_step].
+struct Walk {
+  size_t n;
+  const int64_t* rows;  // the agents that step, ascending; null: all
+  float *x, *y, *z;
+  const float* speed;
+  ptrdiff_t step;  // in floats
+  const float *gx, *gy, *gz;
+  ptrdiff_t goal_step;
+};
+
+// Points among which neighbours are looked for (coord/neighbours.py).
+struct Points {
+  size_t n;
+  const float *x, *y, *z;  // z null: all 0
+  const uint32_t* order;   // points near each other stand near each other; any permutation gives the same results
+};
+
 struct CoordTable {
   // out[i] = field at point i
   void (*field_points)(const Field& field, float* out);
@@ -85,6 +103,17 @@ struct CoordTable {
   // shortest paths of n agents on a bordered grid, the first `horizon` directions of each (coord/motion_ref.py)
   void (*grid_paths)(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
                      uint8_t* directions, int32_t* length);
+  // one step of each agent towards its goal; gone[i] metres, arrived[i] 1 at the goal (either may be null)
+  void (*straight_steps)(const Walk& walk, float* gone, uint8_t* arrived);
+  // Morton order of points; workspaces of crowd_workspace(n) bytes
+  void (*crowd_order)(const float* x, const float* y, size_t n, uint32_t* order, void* workspace);
+  // neighbours of each point within a radius; returns their sum, or more than `limit` where it is more
+  uint64_t (*neighbour_counts)(const Points& points, float radius, uint64_t limit, uint32_t* count, void* workspace);
+  // the neighbours of point i, ascending, at index[start[i]] to index[start[i + 1] - 1]
+  void (*neighbour_lists)(const Points& points, float radius, const uint32_t* start, uint32_t* index, void* workspace);
+  // square distance of the closest pair of at least two points; of equal ones the lowest numbers
+  float (*closest_pair)(const Points& points, uint32_t* pair, void* workspace);
+  size_t (*crowd_workspace)(size_t n);
   // CRC-32C (Castagnoli) of a decision frame
   uint32_t (*frame_crc)(const uint8_t* data, size_t size);
   // the first of n frames of 128 bytes, back to back or at offsets, that breaks a rule, or n; *fault names the rule.
