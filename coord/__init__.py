@@ -61,6 +61,8 @@ from coord.health import CoordHealth, coord_health
 from coord.importer import import_map, import_scen
 from coord.inputs import Inputs
 from coord.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_metrics
+from coord.motion import straight_step
+from coord.neighbours import Neighbours, Separation, minimum_separation, neighbour_counts, neighbours
 from coord.plan import Plan, Planner, plan, plan_greedy, plan_swap
 from coord.readiness import (
     AgentReadiness,
@@ -152,6 +154,7 @@ __all__ = [
     "MapError",
     "Metrics",
     "Motion",
+    "Neighbours",
     "Obstacle",
     "Option",
     "OutputError",
@@ -166,6 +169,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Scorer",
+    "Separation",
     "Setup",
     "TickMetrics",
     "TooLargeError",
@@ -220,6 +224,9 @@ __all__ = [
     "import_scen",
     "input_digest",
     "metrics",
+    "minimum_separation",
+    "neighbour_counts",
+    "neighbours",
     "open_run",
     "parse_checkpoint",
     "plan",
@@ -228,6 +235,7 @@ __all__ = [
     "quality",
     "score_candidate",
     "simulate",
+    "straight_step",
     "tick_metrics",
     "travel_time",
     "wgs84_to_enu",

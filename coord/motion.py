@@ -6,12 +6,15 @@ whole array at once is the same as one agent after the other by ascending id.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from coord import backend, motion_ref
 from coord.grid import Grid
 from coord.movingai import cell_centres
+from coord.records import Records
 
 F32 = np.float32
 HORIZON = 64  # directions kept of each path; the tail is searched again when they are used up
@@ -31,27 +34,52 @@ def distances(
     return out
 
 
-def straight_steps(
-    position: npt.NDArray[np.float32],  # [n, 3] metres
-    goal: npt.NDArray[np.float32],  # [n, 3] metres
-    speed: npt.NDArray[np.float32],  # [n] metres a tick
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:  # [n, 3] new positions, [n] metres gone
-    """One step of min(speed, distance) towards the goal.
+Columns: TypeAlias = "tuple[npt.NDArray[np.float32], ...]"
 
-    d = goal - position, distance = sqrt((dx·dx + dy·dy) + dz·dz). distance ≤ speed: the goal itself. Else
-    position + d·(speed ÷ distance). A position is rounded to float32, so a step is exact to half a unit in the last
-    place of the coordinates.
 
-    >>> where, gone = straight_steps(np.zeros((1, 3), F32), np.array([[3, 4, 0]], F32), np.array([2.5], F32))
-    >>> where.tolist(), gone.tolist()
-    ([[1.5, 2.0, 0.0]], [2.5])
+def straight_step(
+    agents: Records | Columns,  # records with x, y, z and speed, or these four float32[n]: moved in place
+    targets: Records | npt.NDArray[np.float32] | Columns,  # records with x, y, z; float32[n, 3]; or three float32[n]
+    *,
+    rows: npt.NDArray[np.int64] | None = None,  # [m] ascending: only these agents step, each to the target of its row
+    gone_m: npt.NDArray[np.float32] | None = None,  # [m or n] written: metres gone
+    arrived: npt.NDArray[np.uint8] | None = None,  # [m or n] written: 1 where the agent stands at its target
+) -> None:
+    """One step of min(speed, distance) towards each agent's target, in the caller's arrays; nothing is allocated.
+
+    d = target - position, distance = sqrt((dx·dx + dy·dy) + dz·dz), in float32, each operation rounded, in that order.
+    distance ≤ speed: the target itself. Else position + d·(speed ÷ distance). A speed that is no normal number above 0
+    leaves the agent where it is. The same bits alone or among others, as records or as columns, with any threads.
+
+    Raises TypeError for an array that is no float32 (or can't be written), ValueError for lengths that differ and for
+    rows that are no ascending rows of the agents.
+
+    >>> x, y, z, speed = (np.array([v], np.float32) for v in (0, 0, 0, 2.5))
+    >>> straight_step((x, y, z, speed), np.array([[3, 4, 0]], np.float32))
+    >>> (x[0].item(), y[0].item())
+    (1.5, 2.0)
     """
-    delta = goal - position
-    distance = distances(delta[:, 0], delta[:, 1], delta[:, 2])
-    arrives = distance <= speed
-    share = np.where(arrives, F32(0), speed / np.where(arrives, F32(1), distance))
-    moved = np.where(arrives[:, None], goal, position + delta * share[:, None])
-    return moved, np.where(arrives, distance, speed)
+    x, y, z, speed = _columns(agents, ("x", "y", "z", "speed"), "agents")
+    goal = _columns(targets, ("x", "y", "z"), "targets")
+    if any(len(column) != len(x) for column in (y, z, speed, *goal)):
+        raise ValueError(f"straight_step: expected a target an agent, got {len(goal[0])} for {len(x)} agents")
+    backend.straight_steps((x, y, z), speed, (goal[0], goal[1], goal[2]), rows, gone_m, arrived)
+
+
+def _columns(table: object, fields: tuple[str, ...], name: str) -> Columns:
+    """The float32 columns of records, of an array of rows, or as they were given."""
+    if isinstance(table, tuple) and len(table) == len(fields):
+        columns = table
+    elif isinstance(table, np.ndarray) and table.dtype.names is not None and set(fields) <= set(table.dtype.names):
+        columns = tuple(table[field] for field in fields)
+    elif isinstance(table, np.ndarray) and table.ndim == 2 and table.shape[1] == len(fields) == 3:
+        columns = tuple(table[:, i] for i in range(3))
+    else:
+        raise TypeError(f"straight_step: {name} must be records or columns with {', '.join(fields)}")
+    for field, column in zip(fields, columns, strict=True):
+        if not isinstance(column, np.ndarray) or column.dtype != np.float32 or column.ndim != 1:
+            raise TypeError(f"straight_step: {field} of {name} must be float32[n]")
+    return columns
 
 
 class GridPaths:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coord.grid import Grid
-from coord.motion import F32, GridPaths, straight_steps
+from coord.motion import F32, GridPaths, straight_step
 from coord.records import Records
 from coord.rings import Rings
 from coord.setup import Setup
@@ -82,11 +82,9 @@ class StraightMotion:
         """Nothing is kept."""
 
     def advance(self, agents: Records, rows: Rows, tick: int) -> Steps:
-        """One step of `straight_steps`."""
-        position = np.stack([agents[axis][rows] for axis in "xyz"], axis=1)
-        moved, gone = straight_steps(position, self._goal[rows], agents["speed"][rows])
-        for index, axis in enumerate("xyz"):
-            agents[axis][rows] = moved[:, index]
+        """One step of `straight_step`."""
+        gone = np.empty(len(rows), np.float32)
+        straight_step(agents, self._goal, rows=rows, gone_m=gone)
         return Steps(gone, 0)
 
 

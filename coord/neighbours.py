@@ -7,7 +7,8 @@ neighbours they have, wherever they stand; neither the order of the points nor t
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,14 @@ from tensor.float_mode import plain_mode
 
 F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]
-PointArray: TypeAlias = "NDArray[np.float32] | NDArray[np.void]"
+PointArray: TypeAlias = "NDArray[Any]"
 _Columns: TypeAlias = "tuple[F32, F32, F32 | None]"
 
 ENTRIES_MAX = 16_000_000  # 64 MB of neighbours
 
 
-class Neighbours(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbours:
     """The neighbours of each point: those of point i are `index[start[i] : start[i + 1]]`, ascending."""
 
     start: U32  # [n + 1]
@@ -91,8 +93,8 @@ def neighbour_counts(points: PointArray, radius_m: float) -> U32:
 def minimum_separation(points: PointArray) -> Separation | None:
     """The closest pair: its distance and its two points, by row; of records by id. None of fewer than two points.
 
-    Of pairs equally close the one with the lowest row (id), then the lowest other one. Exact: the distance is the float32
-    `distance` of the two points. Raises BadInput as `neighbours` does.
+    Of pairs equally close the one with the lowest row (id), then the lowest other one. Exact: the distance is the
+    float32 `distance` of the two points. Raises BadInput as `neighbours` does.
 
     >>> minimum_separation(np.array([[0, 0], [9, 9], [3, 4]], np.float32))
     Separation(distance_m=5.0, first=0, second=2)

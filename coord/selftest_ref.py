@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import crc_ref, field_ref, frame_chain_ref, grid_ref, motion_ref, obstacle_ref, plan_ref
+from coord import crc_ref, field_ref, frame_chain_ref, grid_ref, motion_ref, neighbours_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import NONE, Agents, Problem, Zones
 
@@ -18,7 +18,8 @@ _SIZE = 256.0
 _WORD = 2**64 - 1
 _NAMES = (
     "gaussian_terms", "field_points", "blocked_points", "blocked_segments", "idle_norm", "zone_base", "candidates",
-    "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths", "frame_crc",
+    "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths", "straight_steps",
+    "neighbours", "closest_pair", "frame_crc",
     "check_frames",
 )  # fmt: skip
 
@@ -153,6 +154,7 @@ def _round(round_: int, add: Any) -> None:
     wall = np.array([r.below(100) < 30 + 10 * round_ for _ in range(_WIDTH * _HEIGHT)]).reshape(_HEIGHT, _WIDTH)
     add("grid_components", grid_ref.grid_components(wall))
     _ways(wall, r, add)
+    _moves((ax, ay, az), speed, (zx, zy, zz), round_, add)
 
 
 def _ways(wall: NDArray[np.bool_], r: _Numbers, add: Any) -> None:
@@ -163,6 +165,31 @@ def _ways(wall: NDArray[np.bool_], r: _Numbers, add: Any) -> None:
     directions, length = np.zeros((_TRIPS, _HORIZON), np.uint8), np.zeros(_TRIPS, np.int32)
     motion_ref.grid_paths(seen, _WIDTH + 2, start, goal, directions, length)
     add("grid_paths", directions, length)
+
+
+def _moves(
+    agents: tuple[NDArray[np.float32], ...],
+    speed: NDArray[np.float32],
+    zones: tuple[NDArray[np.float32], ...],
+    round_: int,
+    add: Any,
+) -> None:
+    x, y, z = (column[:_ZONES] for column in agents)
+    (x, y, z), gone, arrived = motion_ref.straight_steps((x, y, z), speed[:_ZONES], (zones[0], zones[1], zones[2]))
+    third = slice(None, None, 3)
+    again, _, _ = motion_ref.straight_steps(
+        (x[third], y[third], z[third]), speed[:_ZONES][third], (zones[0][third], zones[1][third], zones[2][third])
+    )
+    for column, whole, moved in zip((x, y, z), agents, again, strict=True):
+        column[third] = moved
+        add("straight_steps", np.concatenate([column, whole[_ZONES:]]))
+    add("straight_steps", gone, arrived.astype(np.uint8))
+    points = (zones[0], zones[1], None if round_ == 0 else zones[2])
+    radius = np.float32(8 + 8 * round_)
+    add("neighbours", neighbours_ref.neighbour_counts(*points, radius))
+    add("neighbours", neighbours_ref.neighbour_lists(*points, radius))
+    square, first, second = neighbours_ref.closest_pair(*points)
+    add("closest_pair", np.array([square], np.float32), np.array([first, second], np.uint32))
 
 
 def _idle(r: _Numbers) -> int:

@@ -37,6 +37,8 @@ PROMISED = {
         # the journeys: simulate, audit, plan
         "AgentState DecisionFrame GaussianKernel Obstacle PlanConfig Scenario WorkZone audit build_info plan simulate "
         "Grid Rings explain import_map import_scen open_run "
+        # moving without a scenario
+        "Neighbours Separation minimum_separation neighbour_counts neighbours straight_step "
         # frames of one buffer
         "FRAME_DTYPE FrameFault check_chain decode_frames "
         # geometry, field, agents

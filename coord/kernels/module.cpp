@@ -470,14 +470,11 @@ void bind_crowd(nb::module_& m) {
         require(y.shape(0) == agents && z.shape(0) == agents && speed.shape(0) == agents && gx.shape(0) == agents &&
                     gy.shape(0) == agents && gz.shape(0) == agents,
                 "straight_steps: x, y, z, speed and the goals must have the same length");
-        if (agents != 0)
-          require(x.stride(0) == y.stride(0) && x.stride(0) == z.stride(0) && x.stride(0) == speed.stride(0) &&
-                      gx.stride(0) == gy.stride(0) && gx.stride(0) == gz.stride(0),
-                  "straight_steps: fields of one table must have one stride");
         require_all_aligned("straight_steps", x, y, z, speed, gx, gy, gz);
         In<int64_t> some;
-        droveway::Walk walk{agents, nullptr, x.data(), y.data(), z.data(), speed.data(), agents == 0 ? 1 : ptrdiff_t(x.stride(0)),
-                            gx.data(), gy.data(), gz.data(), agents == 0 ? 1 : ptrdiff_t(gx.stride(0))};
+        const auto step = [agents](const auto& field) { return agents < 2 ? ptrdiff_t(1) : ptrdiff_t(field.stride(0)); };
+        droveway::Walk walk{agents, nullptr, x.data(), y.data(), z.data(), speed.data(), gx.data(), gy.data(), gz.data(),
+                            {step(x), step(y), step(z), step(speed), step(gx), step(gy), step(gz)}};
         if (!rows.is_none()) {
           if (!nb::try_cast<In<int64_t>>(rows, some, false))
             throw nb::type_error("straight_steps: rows must be None or int64[m], contiguous");

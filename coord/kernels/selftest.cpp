@@ -74,7 +74,7 @@ static void frames(const CoordTable& table, SelfTestEmit emit, void* context) {
 }
 
 void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) {
-  Digest terms, field, points, segments, idle, base, found, greedy, swap, values, leftover, regions, paths;
+  Digest terms, field, points, segments, idle, base, found, greedy, swap, values, leftover, regions, paths, steps, neighbours, closest;
   for (uint32_t round = 0; round < 3; ++round) {
     Numbers r{{0x636F6F7264ull + round}};
     const float size = 256.0f;
@@ -193,6 +193,35 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
     table.grid_paths(ways, from.data(), to.data(), kTrips, 1, directions.data(), length.data());
     paths.add(directions);
     paths.add(length);
+
+    // a step of the agents towards the zones, all and every third; neighbours and the closest pair of the zones
+    const Walk walk{kZones, nullptr, ax.data(), ay.data(), az.data(), speed.data(), zx.data(), zy.data(), zz.data(),
+                    {1, 1, 1, 1, 1, 1, 1}};
+    std::vector<float> gone(kZones);
+    std::vector<uint8_t> arrived(kZones);
+    table.straight_steps(walk, gone.data(), arrived.data());
+    std::vector<int64_t> third;
+    for (int64_t row = 0; row < int64_t(kZones); row += 3) third.push_back(row);
+    Walk some = walk;
+    some.n = third.size();
+    some.rows = third.data();
+    table.straight_steps(some, nullptr, nullptr);
+    for (const std::vector<float>* column : {&ax, &ay, &az, &gone}) steps.add(*column);
+    steps.add(arrived);
+    std::vector<uint32_t> order(kZones), near(kZones), starts(kZones + 1);
+    const AlignedMemory crowd(table.crowd_workspace(kZones));
+    table.crowd_order(zx.data(), zy.data(), kZones, order.data(), crowd.p);
+    const Points spots{kZones, zx.data(), zy.data(), round == 0 ? nullptr : zz.data(), order.data()};
+    const float reach_m = 8.0f + 8.0f * float(round);
+    std::vector<uint32_t> lists(size_t(table.neighbour_counts(spots, reach_m, 1u << 20, near.data(), crowd.p)));
+    for (size_t i = 0; i < kZones; ++i) starts[i + 1] = starts[i] + near[i];
+    table.neighbour_lists(spots, reach_m, starts.data(), lists.data(), crowd.p);
+    neighbours.add(near);
+    neighbours.add(lists);
+    std::vector<uint32_t> pair(2);
+    const std::vector<float> square = {table.closest_pair(spots, pair.data(), crowd.p)};
+    closest.add(square);
+    closest.add(pair);
   }
   emit(context, "coord.gaussian_terms", terms.hash);
   emit(context, "coord.field_points", field.hash);
@@ -207,6 +236,9 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
   emit(context, "coord.leftover_status", leftover.hash);
   emit(context, "coord.grid_components", regions.hash);
   emit(context, "coord.grid_paths", paths.hash);
+  emit(context, "coord.straight_steps", steps.hash);
+  emit(context, "coord.neighbours", neighbours.hash);
+  emit(context, "coord.closest_pair", closest.hash);
   std::vector<uint32_t> crcs;
   uint8_t bytes[160];
   for (size_t i = 0; i < sizeof bytes; ++i) bytes[i] = uint8_t(i * 7 + 3);

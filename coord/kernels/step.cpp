@@ -56,34 +56,31 @@ void columns(const Walk& w, float* gone, uint8_t* arrived, size_t first, size_t 
 
 // Fields of records, of all or of some rows: sixteen agents at a time through columns on the stack.
 void records(const Walk& w, float* gone, uint8_t* arrived, size_t first, size_t last) {
+  const float* const field[7] = {w.x, w.y, w.z, w.speed, w.gx, w.gy, w.gz};
+  float* const moved[3] = {w.x, w.y, w.z};
   float room[7][16] = {};
   ptrdiff_t row[16];
   for (size_t i = first; i < last; i += 16) {
     const size_t n = last - i < 16 ? last - i : 16;
-    for (size_t l = 0; l < n; ++l) {
-      const ptrdiff_t r = w.rows == nullptr ? ptrdiff_t(i + l) : ptrdiff_t(w.rows[i + l]);
-      row[l] = r;
-      room[0][l] = w.x[r * w.step];
-      room[1][l] = w.y[r * w.step];
-      room[2][l] = w.z[r * w.step];
-      room[3][l] = w.speed[r * w.step];
-      room[4][l] = w.gx[r * w.goal_step];
-      room[5][l] = w.gy[r * w.goal_step];
-      room[6][l] = w.gz[r * w.goal_step];
-    }
+    for (size_t l = 0; l < n; ++l) row[l] = w.rows == nullptr ? ptrdiff_t(i + l) : ptrdiff_t(w.rows[i + l]);
+    for (int f = 0; f < 7; ++f)
+      for (size_t l = 0; l < n; ++l) room[f][l] = field[f][row[l] * w.step[f]];
     const Sixteen s = step16(F32x16::load(room[0]), F32x16::load(room[1]), F32x16::load(room[2]), F32x16::load(room[3]),
                              F32x16::load(room[4]), F32x16::load(room[5]), F32x16::load(room[6]));
     store(room[0], s.x);
     store(room[1], s.y);
     store(room[2], s.z);
-    for (size_t l = 0; l < n; ++l) {
-      w.x[row[l] * w.step] = room[0][l];
-      w.y[row[l] * w.step] = room[1][l];
-      w.z[row[l] * w.step] = room[2][l];
-    }
+    for (int f = 0; f < 3; ++f)
+      for (size_t l = 0; l < n; ++l) moved[f][row[l] * w.step[f]] = room[f][l];
     if (gone != nullptr) store_partial(gone + i, n, s.gone);
     if (arrived != nullptr) mark(arrived + i, n, s.arrives);
   }
+}
+
+bool is_dense(const Walk& w) {
+  for (const ptrdiff_t step : w.step)
+    if (step != 1) return false;
+  return w.rows == nullptr;
 }
 
 struct Call {
@@ -100,8 +97,7 @@ void straight_steps(const Walk& walk, float* gone, uint8_t* arrived) {
     const Call& c = *static_cast<const Call*>(context);
     const size_t first = block * kAgentsPerBlock;
     const size_t last = first + kAgentsPerBlock < c.walk.n ? first + kAgentsPerBlock : c.walk.n;
-    const bool dense = c.walk.step == 1 && c.walk.goal_step == 1 && c.walk.rows == nullptr;
-    (dense ? columns : records)(c.walk, c.gone, c.arrived, first, last);
+    (is_dense(c.walk) ? columns : records)(c.walk, c.gone, c.arrived, first, last);
   };
   dw_parallel((walk.n + kAgentsPerBlock - 1) / kAgentsPerBlock, run, &call);
 }

@@ -51,15 +51,13 @@ struct Ways {
   int32_t* queue;
 };
 
-// Agents on straight ways (coord/motion.py): a field of agent r at field[r · step], of its goal at field[r · goal_step].
+// Agents on straight ways (coord/motion.py): field f of agent r at f[r · step[i]], i in the order of the fields here.
 struct Walk {
   size_t n;
   const int64_t* rows;  // the agents that step, ascending; null: all
   float *x, *y, *z;
-  const float* speed;
-  ptrdiff_t step;  // in floats
-  const float *gx, *gy, *gz;
-  ptrdiff_t goal_step;
+  const float *speed, *gx, *gy, *gz;
+  ptrdiff_t step[7];  // in floats
 };
 
 // Points among which neighbours are looked for (coord/neighbours.py).
