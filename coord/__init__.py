@@ -41,11 +41,13 @@ from coord.errors import (
     MapError,
     OutputError,
     PlannerError,
+    RowsError,
     RunError,
     ScenarioError,
     TooLargeError,
 )
 from coord.explain import Explanation, Option, UnknownIdError, explain
+from coord.external import Planner, plan_external
 from coord.field import field_at, field_points, field_raster, gaussian_at
 from coord.frame import (
     DECISION_FRAME_BYTES,
@@ -63,7 +65,7 @@ from coord.inputs import Inputs
 from coord.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_metrics
 from coord.motion import straight_step
 from coord.neighbours import Neighbours, Separation, minimum_separation, neighbour_counts, neighbours
-from coord.plan import Plan, Planner, plan, plan_greedy, plan_swap
+from coord.plan import Plan, plan, plan_greedy, plan_swap
 from coord.readiness import (
     AgentReadiness,
     ZoneReadiness,
@@ -164,6 +166,7 @@ __all__ = [
     "PlannerError",
     "Report",
     "Rings",
+    "RowsError",
     "Run",
     "RunError",
     "Scenario",
@@ -230,6 +233,7 @@ __all__ = [
     "open_run",
     "parse_checkpoint",
     "plan",
+    "plan_external",
     "plan_greedy",
     "plan_swap",
     "quality",
@@ -250,7 +254,7 @@ def build_info() -> dict[str, object]:
     """How this build decides: instruction set, and the planners there are.
 
     >>> build_info()["planners"]
-    'greedy, swap'
+    'greedy, swap, external'
     """
     from coord.backend import ISA
     from coord.checks import PLANNERS

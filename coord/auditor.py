@@ -25,7 +25,7 @@ from coord.records import ROW_DTYPE
 from coord.report import Problem, Report
 from coord.run_twin import RunTwin
 from coord.scenario_schema import U64_MAX
-from coord.setup import Setup, setup_from_map
+from coord.setup import Setup, external_names, setup_from_map
 
 if TYPE_CHECKING:
     from coord.stl import Event
@@ -65,6 +65,7 @@ class Auditor:
         self.at = self._check.at = at
         self._scenario, self._map, self._setup = scenario, stl.scenario_map(scenario), setup
         self._report.name = str(self._map.get("name", ""))
+        self._report.external = external_names(self._map)
 
     def begin_behind(self, at: AuditPlace) -> None:
         """As `begin_at` where the scenario or the first inputs can't be read: what stands in them is not compared."""
@@ -201,6 +202,7 @@ class Auditor:
             self._report.add_problem(Problem(0, "scenario", "a scenario", "another", str(error)))
             return
         self._report.name = str(self._map.get("name", ""))
+        self._report.external = external_names(self._map)
         self._report.same(0, "producer", f"sim/{self._report.name}", event.producer)
         self._report.same(0, "sequence", 0, event.sequence)
 
@@ -237,7 +239,7 @@ class Auditor:
             return
         got = np.frombuffer(frame_bytes, FRAME_DTYPE)[0]
         self._in_step(rank, event)
-        entry = None if self._twin is None else self._twin.entry(event.tick)
+        entry = None if self._twin is None else self._twin.entry(event.tick, rows)
         if entry is not None and self._twin is not None:
             diverged = (
                 self._check.made_inputs(rank, event, pending, entry, self._twin.world.inputs, self._inputs) or diverged
@@ -245,7 +247,7 @@ class Auditor:
             report.resimulated += 1
         if entry is not None and not diverged and self._twin is not None and self._twin.plan is not None:
             diverged = self._check.compare(rank, event, got, rows, self._twin.plan) or diverged
-            report.planned += self._replan
+            report.add_decision(external=self._twin.external, planned=self._replan)
         elif self._replan and rank >= self.lead_until:
             diverged = self._check.plan_again(rank, event, got, rows, self._inputs) or diverged
         else:
@@ -310,12 +312,12 @@ class Auditor:
         from coord import stl
 
         self._in_step(rank, event)
-        entry = None if self._twin is None else self._twin.entry(event.tick)
         rows = self._rows(rank, event)
+        entry = None if self._twin is None else self._twin.entry(event.tick, rows)
         if entry is None or self._twin is None or self._twin.plan is None or rows is None or self.at.producer is None:
             return False
         self._report.resimulated += 1
-        self._report.planned += self._replan
+        self._report.add_decision(external=self._twin.external, planned=self._replan)
         first = event.sequence - len(entry.parts)
         again = stl.entry_events(entry, self.at.producer, first)[-1] if first >= 0 else None
         if again is not None and again.encode() == event.encode():
@@ -379,6 +381,9 @@ class Auditor:
         assert self._scenario is not None
         if stl.scenario_event(self._setup).encode() != self._scenario.encode():
             self._report.tell(0, "scenario", "the bytes made from its own content", "others")
+        if twin.inputs_are_external:
+            self._report.not_resimulated = f"inputs after those of tick 0 ({twin.inputs_are_external})"
+            return self._check.inputs(rank, event, twin.world.inputs, self._inputs)
         self._twin = twin
         return False
 

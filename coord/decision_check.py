@@ -10,10 +10,12 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from coord.audit_place import AuditPlace
+from coord.checks import EXTERNAL
 from coord.chronicle import Entry
 from coord.digest import input_digest
 from coord.divergence import FRAME_DTYPE, Divergence, compare_frames, compare_rows
-from coord.errors import BadInput, CoordError, FrameError
+from coord.errors import BadInput, CoordError, FrameError, RowsError
+from coord.external import checked_plan
 from coord.frame import DECISION_FRAME_BYTES, decode_frame_event
 from coord.grid import Grid
 from coord.inputs import ARRAYS, Inputs, differences
@@ -21,6 +23,7 @@ from coord.plan import Plan, plan
 from coord.records import CONFIG_DTYPE, RING_DTYPE, PlanConfig
 from coord.report import Problem, Report
 from coord.rings import Rings
+from coord.situation import situation
 
 if TYPE_CHECKING:
     from coord.stl import Event
@@ -57,13 +60,24 @@ class DecisionCheck:
         )
 
     def plan_again(self, rank: int, event: Event, got: np.void, rows: Records, now: Inputs) -> bool:
-        """Make the plan of the stored inputs again and compare every byte; True when it differs."""
+        """Make the plan of the stored inputs again and compare every byte; True when it differs.
+
+        What an external planner chose is checked, and all that follows from it computed again.
+        """
         try:
             grid, rings = self._decoded(now)
             config = PlanConfig.decode(now.config)
-            again = plan(
-                now.agents, now.zones, now.obstacles, now.kernels, config, now_tick=event.tick, rings=rings, grid=grid
-            )
+            tables = (now.agents, now.zones, now.obstacles, now.kernels, config)
+            if config.planner == EXTERNAL:
+                seen = situation(*tables, now_tick=event.tick, rings=rings, grid=grid)
+                again = checked_plan(seen, rows, compare=False)
+            else:
+                again = plan(*tables, now_tick=event.tick, rings=rings, grid=grid)
+        except RowsError as error:
+            place = (rank, self.at.frame_id, event.tick)
+            self._report.add_decision(external=True, planned=True)
+            found = Divergence(*place, error.agent, error.field or "rows", error.expected, error.got)
+            return self._report.add_divergences(iter([found]))
         except BadInput as error:
             agent = None
             if error.table == "agents" and error.row is not None:
@@ -79,7 +93,7 @@ class DecisionCheck:
             )
             self.only(rank, event, got, now)
             return False
-        self._report.planned += 1
+        self._report.add_decision(external=config.planner == EXTERNAL, planned=True)
         return self.compare(rank, event, got, rows, again)
 
     def compare(self, rank: int, event: Event, got: np.void, rows: Records, again: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 CoordError
 ├── BadInput        (ValueError)  a table of a plan call has a bad value: .table .row .field
+│   └── RowsError                 somebody else's planner returned what is refused: .agent .expected .got
 ├── PlannerError    (ValueError)  a planner code or name that does not exist
 ├── FrameError      (ValueError)  bytes that are no decision frame, or rows that do not belong to it
 ├── CellError       (ValueError)  a cell out of the i32 range, or bytes that are no JCK1 key
@@ -38,6 +39,27 @@ class BadInput(CoordError, ValueError):
 
     def __reduce__(self) -> tuple[type["BadInput"], tuple[str, int | None, str, str]]:
         return BadInput, (self.table, self.row, self.field, self.detail)
+
+
+class RowsError(BadInput):
+    """What an external planner returned breaks a rule; no frame is made of it.
+
+    `row` is the index in what was returned, `agent` the id of the agent whose row it is (None where there is none).
+
+    >>> str(RowsError(3, "score", 7, 137363, 0))
+    'rows[3].score of agent 7: expected 137363, got 0'
+    """
+
+    def __init__(self, row: int | None, field: str, agent: int | None, expected: object, got: object) -> None:
+        super().__init__("rows", row, field, f"expected {expected}, got {got}")
+        self.agent = agent
+        self.expected = expected
+        self.got = got
+        place = f"rows{'' if row is None else f'[{row}]'}{field and f'.{field}'}"
+        self.args = (f"{place}{'' if agent is None else f' of agent {agent}'}: {self.detail}",)
+
+    def __reduce__(self) -> tuple[type["RowsError"], tuple[int | None, str, int | None, object, object]]:  # type: ignore[override]
+        return RowsError, (self.row, self.field, self.agent, self.expected, self.got)
 
 
 class PlannerError(CoordError, ValueError):

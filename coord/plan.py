@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from coord import backend
+from coord.checks import EXTERNAL
+from coord.errors import PlannerError
 from coord.explain import Explanation, explain_situation
 from coord.frame import (
     FLAG_CLOCK_AHEAD,
@@ -136,24 +138,6 @@ class Plan:
         return explain_situation(self.situation, self.rows, agent=agent_id)
 
 
-class Planner(Protocol):
-    """Any callable with the signature of `plan` that returns rows (ROW_DTYPE, one with queue_index 0 an agent)."""
-
-    def __call__(
-        self,
-        agents: Records,
-        zones: Records,
-        obstacles: Records,
-        kernels: Records,
-        config: Records,
-        *,
-        now_tick: int,
-        rings: Rings | None = None,
-        grid: Grid | None = None,
-    ) -> Records:
-        """The rows of one plan."""
-
-
 @plain_mode()
 def plan(
     agents: Records | Iterable[AgentState],
@@ -184,6 +168,8 @@ def plan(
     [(7, 3, 4)]
     """
     seen = situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
+    if seen.config["planner"][0] == EXTERNAL:
+        raise PlannerError("config.planner 4 is somebody else's planner (hint: plan_external(planner, agents, …))")
     made = _decide(seen, seen.problem)
     rounds: list[_Decision] = []
 
@@ -214,7 +200,7 @@ def plan_greedy(
     >>> [(row.agent, row.zone, row.travel) for row in made.assignments]
     [(1, 2, 8), (2, 1, 1)]
     """
-    return plan(agents, zones, obstacles, kernels, _with_planner(config, 0), now_tick=now_tick, rings=rings, grid=grid)
+    return plan(agents, zones, obstacles, kernels, with_planner(config, 0), now_tick=now_tick, rings=rings, grid=grid)
 
 
 def plan_swap(
@@ -235,10 +221,11 @@ def plan_swap(
     >>> [(row.agent, row.zone, row.travel) for row in made.assignments]
     [(1, 1, 3), (2, 2, 4)]
     """
-    return plan(agents, zones, obstacles, kernels, _with_planner(config, 1), now_tick=now_tick, rings=rings, grid=grid)
+    return plan(agents, zones, obstacles, kernels, with_planner(config, 1), now_tick=now_tick, rings=rings, grid=grid)
 
 
-def _with_planner(config: Records | PlanConfig, planner: int) -> Records | PlanConfig:
+def with_planner(config: Records | PlanConfig, planner: int) -> Records | PlanConfig:
+    """The config with another planner."""
     if isinstance(config, PlanConfig):
         return replace(config, planner=planner)
     out = as_records(config, CONFIG_DTYPE, "config").copy()

@@ -65,6 +65,10 @@ class Report:
     themselves (asked for, or events before them are missing or damaged). `other_events` counts, by kind, events that no
     decision depends on, such as `demo.search`: their bytes are checked, what they say is not made again.
 
+    `external` names somebody else's code in the run by what it is (planner, demand, motion). The `external_decisions`
+    of such a planner were checked (every rule, and all that follows from who serves which zone), not planned again.
+    `not_resimulated` says what could not be made again though it was asked for: what external demand or motion did.
+
     `retired` are ranges of ranks (first, last) whose payload was removed, `retired_count` all of those events.
     `not_replayable` are ranges of ranks in which decisions can't be made again because something that they depend on is
     retired, `not_replayable_count` the decisions that are still there among them. Neither is a divergence or a problem.
@@ -91,6 +95,9 @@ class Report:
     not_replayable_count: int = 0
     warnings: list[str] = field(default_factory=list)
     other_events: dict[str, int] = field(default_factory=dict)
+    external: dict[str, str] = field(default_factory=dict)
+    external_decisions: int = 0
+    not_resimulated: str = ""
     checkpoints: int = 0
     signed_size: int | None = None
     checked_range: RangeChecked | None = None
@@ -121,6 +128,13 @@ class Report:
         if expected != got:
             self.tell(rank, where, str(expected), str(got))
 
+    def add_decision(self, *, external: bool, planned: bool) -> None:
+        """Count a decision that was planned again, or checked where an external planner made it."""
+        if external:
+            self.external_decisions += planned
+        else:
+            self.planned += planned
+
     def add_not_replayable(self, first: int, last: int, frames: int) -> None:
         """Count decisions in a range of ranks; the first 256 ranges are kept."""
         self.not_replayable_count += frames
@@ -140,6 +154,9 @@ class Report:
         self.not_replayable_count += other.not_replayable_count
         for kind, count in other.other_events.items():
             self.add_other(kind, count)
+        self.external |= other.external
+        self.external_decisions += other.external_decisions
+        self.not_resimulated = self.not_resimulated or other.not_resimulated
         self.frames += other.frames
         self.frames_diverged += other.frames_diverged
         self.planned += other.planned

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from coord.checks import EXTERNAL
 from coord.chronicle import Chronicle, Entry
-from coord.errors import BadInput
+from coord.errors import BadInput, RowsError
 from coord.plan import Plan
+from coord.records import Records
 from coord.setup import Setup
 from coord.world import World
 
 
 class RunTwin:
-    """The run made again from its setup, one planned tick at a time."""
+    """The run made again from its setup, one planned tick at a time.
+
+    The choices of an external planner are taken from the ledger's rows, and checked; external demand and motion can't
+    be made again.
+    """
 
     def __init__(self, setup: Setup) -> None:
-        self.world = World(setup)
+        self.external = setup.config.planner == EXTERNAL
+        self.inputs_are_external = ", ".join(
+            f"{what} {name}" for what, name in sorted(setup.external.items()) if what != "planner"
+        )
+        self._rows: Records | None = None
+        self.world = World(setup, planner=self._stored_choice if self.external else None)
         self.plan: Plan | None = None
         self._chronicle = Chronicle()
         self._entry: Entry | None = None
 
-    def entry(self, tick: int) -> Entry | None:
-        """The entry of a planned tick; None where the tick can't be reached or planned."""
-        self.plan = self._entry = None
+    def _stored_choice(self, *tables: Records, **rest: Any) -> npt.NDArray[np.uint32]:
+        if self._rows is None:
+            raise RowsError(None, "", None, "the rows of this tick", "none")
+        return np.stack([self._rows["agent"], self._rows["zone"]], axis=1)
+
+    def entry(self, tick: int, rows: Records | None = None) -> Entry | None:
+        """The entry of a planned tick; None where the tick can't be reached or planned. `rows` are the stored ones."""
+        self.plan = self._entry = self._rows = None
         while self.world.tick < tick:
             if self.world.is_planned():  # a tick whose events are retired
                 try:
@@ -31,6 +52,7 @@ class RunTwin:
             self.world.advance()
         if self.world.tick != tick or not self.world.is_planned():
             return None
+        self._rows = rows
         try:
             self.plan = self.world.plan_tick()
         except BadInput:

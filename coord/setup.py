@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from blake3 import blake3
 
-from coord.checks import PLANNERS
+from coord.checks import EXTERNAL, PLANNERS
 from coord.errors import RunError
 from coord.fleet import AGENT_KEYS, ZONE_KEYS, Draw
 from coord.grid import Grid
@@ -36,6 +36,7 @@ from coord.scenario_schema import (
 
 Records = npt.NDArray[np.void]
 VERSION = 1
+MODELS = ("demand", "motion", "planner")  # what somebody else's code can be in a run
 # No ledger holds more: the agents of a frame, the zones of a key of inputs (a row number and a record each).
 _RECORDED_MAX = {"agents": AGENTS_MAX, "zones": PARTS_MAX * PART_BYTES_MAX // (4 + ZONE_DTYPE.itemsize)}
 
@@ -73,6 +74,7 @@ class Setup:
     agent_ids: tuple[int, ...]  # external ids by row, when they do not fit u32; else empty
     zone_ids: tuple[int, ...]
     toml_digest: bytes  # BLAKE3 of the canonical text
+    external: Mapping[str, str] = field(default_factory=dict)  # somebody else's code in the run: "planner" → its name
 
     @property
     def planner(self) -> str:
@@ -92,6 +94,7 @@ class Setup:
             "config": self.config.encode(),
             "demand": {"model": self.demand},
             "every_ticks": self.every_ticks,
+            **({"external": dict(sorted(self.external.items()))} if self.external else {}),
             "grid": b"" if self.grid is None else self.grid.encode(),
             "ids": {"agents": list(self.agent_ids), "zones": list(self.zone_ids)},
             "kernels": self.kernels.tobytes(),
@@ -188,7 +191,7 @@ def _from_map(value: Mapping[str, Any], agents: Records | None, zones: Records |
     first_agents, agent_draw = _records("agents", value, agents, seed, grid)
     first_zones, zone_draw = _records("zones", value, zones, seed, grid)
     name = _get(value, "name", str)
-    if not (1 <= len(name.encode("utf-8", "replace")) <= NAME_BYTES_MAX and name.isprintable()):
+    if not is_name(name):
         raise RunError(f"coord.scenario: name: expected 1 to {NAME_BYTES_MAX} bytes of printable text")
     toml = _get(value, "toml", bytes)
     if len(toml) != 32:
@@ -219,7 +222,30 @@ def _from_map(value: Mapping[str, Any], agents: Records | None, zones: Records |
         agent_ids=_external(value, "ids.agents", len(first_agents)),
         zone_ids=_external(value, "ids.zones", len(first_zones)),
         toml_digest=toml,
+        external=_external_models(value, config),
     )
+
+
+def _external_models(value: Mapping[str, Any], config: PlanConfig) -> dict[str, str]:
+    """Names of somebody else's code; a planner among them exactly where the config says so."""
+    found = external_names(value)
+    if "external" in value and (found != _get(value, "external", dict) or not found):
+        raise RunError(f"coord.scenario: external: expected printable names of {', '.join(MODELS)}")
+    if ("planner" in found) != (config.planner == EXTERNAL):
+        raise RunError(f"coord.scenario: external.planner: expected it where the planner is {EXTERNAL}, and only there")
+    return found
+
+
+def external_names(value: Mapping[str, Any]) -> dict[str, str]:
+    """Names of somebody else's code in a scenario map, by what it is; what is no such name is left out."""
+    found = value.get("external")
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {what: name for what, name in pairs if what in MODELS and isinstance(name, str) and is_name(name)}
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can name a run or a model: 1 to 60 bytes, printable."""
+    return 1 <= len(text.encode("utf-8", "replace")) <= NAME_BYTES_MAX and text.isprintable()
 
 
 def _rings(value: Mapping[str, Any]) -> Rings | None:

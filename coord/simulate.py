@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Literal
 
 from coord.chronicle import Chronicle, Entry
 from coord.decisions import DecisionLedger
+from coord.demand import DemandModel
+from coord.external import Planner
+from coord.external_models import ExternalModels
 from coord.frame import DecisionFrame
 from coord.health import CoordHealth
 from coord.metrics import GAP_EVERY, proven_bound
 from coord.metrics_record import Metrics
+from coord.motion_model import MotionModel
 from coord.plan import Plan
 from coord.scenario import Scenario
 from coord.scorer import Scorer
@@ -69,6 +73,9 @@ def simulate(
     on_tick: Callable[[int, DecisionFrame | None], None] | None = None,
     scorer: Scorer | None = None,
     gap_every: int = GAP_EVERY,
+    planner_model: Planner | None = None,
+    demand_model: DemandModel | None = None,
+    motion_model: MotionModel | None = None,
 ) -> Run:
     """Run a scenario for a number of ticks.
 
@@ -77,6 +84,10 @@ def simulate(
     frame and `Run.interrupted` is true. `on_tick` is called after each tick with its number and its frame (None when
     the tick was not planned). `scorer` is given every planned tick, and a bound for the frames with a number that
     `gap_every` divides (0: none): `Run.metrics` is then what `coord.metrics` would find in the ledger.
+
+    `planner_model`, `demand_model` and `motion_model` are somebody else's code in place of the scenario's models
+    (docs/planners.md): what they return is checked, and the scenario event records their names. What they raise comes
+    through, and the ledger ends at the frame before.
 
     Raises ScenarioError and MapError for a scenario, OutputError for the folder, BadInput (nothing of this tick is
     written; the ledger ends at the frame before), and what storage raises.
@@ -88,11 +99,14 @@ def simulate(
     if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 0:
         raise ValueError(f"simulate: ticks must be a whole number of at least 0, got {ticks!r}")
     site = scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    if planner is not None and planner_model is not None:
+        raise ValueError("simulate: expected planner or planner_model, got both")
+    models = ExternalModels(planner_model, demand_model, motion_model)
     site = site.with_changes(seed=seed, planner=planner)
     with ExitStack() as stack:
         output = _Output(ledger, sync, stack)
         try:
-            return _Loop(site.setup, output, scorer, gap_every).run(ticks, should_stop, on_tick)
+            return _Loop(models.world(site.setup), output, scorer, gap_every).run(ticks, should_stop, on_tick)
         except BaseException:
             output.discard_without_frame()
             raise
@@ -152,12 +166,12 @@ class _Output:
 
 
 class _Loop:
-    def __init__(self, setup: Setup, output: _Output, scorer: Scorer | None, gap_every: int) -> None:
+    def __init__(self, world: World, output: _Output, scorer: Scorer | None, gap_every: int) -> None:
         self._scorer = scorer
         self._gap_every = gap_every
-        self._setup = setup
+        self._setup = world.setup
         self._output = output
-        self._world = World(setup)
+        self._world = world
         self._chronicle = Chronicle()
         self._stats = DecisionLedger()
         self._ready = 0

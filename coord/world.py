@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coord.demand import DemandChange, DemandModel, DemandView, demand_model
+from coord.external import Planner, plan_external
 from coord.grid import Grid
 from coord.inputs import Inputs
 from coord.motion import can_move
@@ -38,8 +39,16 @@ class World:
     changes; rows ascend by id always. Besides it a world keeps the rows of the agents' zones and service time left.
     """
 
-    def __init__(self, setup: Setup, *, motion: MotionModel | None = None, demand: DemandModel | None = None) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        motion: MotionModel | None = None,
+        demand: DemandModel | None = None,
+        planner: Planner | None = None,
+    ) -> None:
         self.setup = setup
+        self._planner = planner
         self.tick = 0
         self.rings, self.grid = setup.rings, setup.grid
         self.inputs = Inputs(
@@ -77,10 +86,10 @@ class World:
         """The plan for the state of this tick. Raises BadInput."""
         self.begin()
         now = self.inputs
-        return plan(
-            now.agents, now.zones, now.obstacles, now.kernels, self.setup.config,
-            now_tick=self.tick, rings=self.rings, grid=self.grid,
-        )  # fmt: skip
+        tables = (now.agents, now.zones, now.obstacles, now.kernels, self.setup.config)
+        if self._planner is None:
+            return plan(*tables, now_tick=self.tick, rings=self.rings, grid=self.grid)
+        return plan_external(self._planner, *tables, now_tick=self.tick, rings=self.rings, grid=self.grid)
 
     @plain_mode()
     def begin(self) -> None:

@@ -15,7 +15,9 @@ def sessions(text: str) -> str:
     return "\n".join(re.findall(r"^```pycon\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
 
 
-@pytest.mark.parametrize(("page", "examples"), [("docs/python.md", 50), ("docs/replaying.md", 20)])
+@pytest.mark.parametrize(
+    ("page", "examples"), [("docs/python.md", 50), ("docs/replaying.md", 20), ("docs/planners.md", 15)]
+)
 def test_a_page_of_sessions_shows_what_python_answers(
     page: str, examples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

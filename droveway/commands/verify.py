@@ -193,6 +193,9 @@ def tell(out: Output, run: Path | str, report: Any, keys: tuple[str, ...]) -> No
         "frames": report.frames,
         "planned": report.planned,
         "resimulated": report.resimulated,
+        "not_resimulated": report.not_resimulated,
+        "external": report.external,
+        "external_decisions": report.external_decisions,
         "divergences": report.divergences,
         "frames_diverged": report.frames_diverged,
         "problems": report.problem_count,
@@ -242,6 +245,9 @@ def answer(report: Any, keys: tuple[str, ...]) -> str:
         done = f"{report.frames} decisions"
     if report.planned:
         done += f", {report.planned} made again"
+    if report.external_decisions:
+        name = report.external.get("planner", "")
+        done += f", {report.external_decisions} of an external planner ({name}): checked, not re-planned"
     if report.resimulated:
         done += f", {report.resimulated} with all their inputs"
     if report.other_events:
@@ -251,6 +257,8 @@ def answer(report: Any, keys: tuple[str, ...]) -> str:
     if report.checked_range is not None:
         lines.append(f"checked: {report.checked_range.checked(report.size)}")
         lines.append(f"not checked: {report.checked_range.NOT_CHECKED}")
+    if report.not_resimulated:
+        lines.append(f"not made again: {report.not_resimulated}")
     if report.checkpoints:
         lines.append(signatures(report, keys))
     if report.retired_count:
