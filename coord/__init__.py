@@ -34,13 +34,16 @@ from coord.digest import input_digest
 from coord.divergence import Divergence
 from coord.errors import (
     BadInput,
+    CaseError,
     CellError,
     CoordError,
     FrameError,
     InputsError,
     MapError,
     OutputError,
+    ParameterError,
     PlannerError,
+    RepeatError,
     RowsError,
     RunError,
     ScenarioError,
@@ -114,6 +117,7 @@ from coord.status import (
     find_assignment_by_zone,
 )
 from coord.stl import coordination_stl, open_run
+from coord.sweep import CaseResult, SetSummary, Spread, Sweep, process_pool, sweep
 from coord.wgs84 import enu_to_wgs84, wgs84_to_enu
 
 __all__ = [
@@ -138,6 +142,8 @@ __all__ = [
     "BadInput",
     "CandidateFacts",
     "CandidateScore",
+    "CaseError",
+    "CaseResult",
     "CellError",
     "CoordCell",
     "CoordError",
@@ -160,10 +166,12 @@ __all__ = [
     "Obstacle",
     "Option",
     "OutputError",
+    "ParameterError",
     "Plan",
     "PlanConfig",
     "Planner",
     "PlannerError",
+    "RepeatError",
     "Report",
     "Rings",
     "RowsError",
@@ -173,7 +181,10 @@ __all__ = [
     "ScenarioError",
     "Scorer",
     "Separation",
+    "SetSummary",
     "Setup",
+    "Spread",
+    "Sweep",
     "TickMetrics",
     "TooLargeError",
     "UnknownIdError",
@@ -236,10 +247,12 @@ __all__ = [
     "plan_external",
     "plan_greedy",
     "plan_swap",
+    "process_pool",
     "quality",
     "score_candidate",
     "simulate",
     "straight_step",
+    "sweep",
     "tick_metrics",
     "travel_time",
     "wgs84_to_enu",

@@ -11,6 +11,9 @@ CoordError
 ├── InputsError     (ValueError)  bytes that are no part of coord.inputs: .offset .field .expected .got
 ├── TooLargeError   (ValueError)  a tick whose inputs do not fit the events of a ledger
 ├── RunError        (ValueError)  a ledger that holds no run, or a run that this version can't read
+├── ParameterError  (ValueError)  a parameter of a sweep that no site can have: .key .value .detail
+├── CaseError                     a case of a sweep that can't be made: .case .detail
+│   └── RepeatError               a case of a sweep that came to other bytes when it was made again
 └── OutputError     (FileExistsError)  an output folder or file that is there already, or can't be made
 """
 
@@ -129,6 +132,38 @@ class OutputError(CoordError, FileExistsError):
 
 class RunError(CoordError, ValueError):
     """A ledger that holds no run, or a run that this version can't read."""
+
+
+class ParameterError(CoordError, ValueError):
+    """A parameter of a sweep that no site can have; nothing was run.
+
+    `key` is its dotted name, `value` the value (None where it is the key that is wrong), `detail` what was expected.
+    """
+
+    def __init__(self, key: str, value: object, detail: str) -> None:
+        self.key = key
+        self.value = value
+        self.detail = detail
+        super().__init__(f"{key}: {detail}")
+
+    def __reduce__(self) -> tuple[type["ParameterError"], tuple[str, object, str]]:
+        return ParameterError, (self.key, self.value, self.detail)
+
+
+class CaseError(CoordError):
+    """A case of a sweep that can't be made: `case` names its parameters and seed, `detail` says why."""
+
+    def __init__(self, case: str, detail: str) -> None:
+        self.case = case
+        self.detail = detail
+        super().__init__(f"{case}: {detail}")
+
+    def __reduce__(self) -> tuple[type["CaseError"], tuple[str, str]]:
+        return type(self), (self.case, self.detail)
+
+
+class RepeatError(CaseError):
+    """A case of a sweep that came to other bytes when it was made again: something here is not deterministic."""
 
 
 def unreadable(error: OSError) -> str:

@@ -103,14 +103,28 @@ class Scenario:
         return cls(document, _setup(document, Path(base_dir), file), Path(base_dir), file)
 
     @plain_mode()
-    def with_changes(self, *, seed: int | None = None, planner: str | None = None) -> Scenario:
-        """The scenario with another seed (random places are drawn again) or planner."""
+    def with_changes(
+        self, *, seed: int | None = None, planner: str | None = None, values: Mapping[str, Any] | None = None
+    ) -> Scenario:
+        """The scenario with another seed (random places are drawn again), planner, or values of keys by dotted names
+        such as "plan.w_travel"; tables that are not there are made. Raises ScenarioError.
+
+        >>> site = Scenario.loads('version = 1\\nname = "two"\\n[agents]\\nrandom = 2\\n[zones]\\nrandom = 3\\n')
+        >>> len(site.with_changes(values={"agents.random": 7}).setup.agents)
+        7
+        """
         document = dict(self.document)
         if seed is not None:
             document["seed"] = _checked(TABLES[""].key("seed"), seed, self.file, "seed")
         if planner is not None:
             word = _checked(TABLES["plan"].key("planner"), planner, self.file, "[plan] planner")
             document["plan"] = {**document["plan"], "planner": word}
+        if values:
+            raw = _given(document)
+            for name, value in values.items():
+                table, _, key = name.rpartition(".")
+                (raw.setdefault(table, {}) if table else raw)[key] = value
+            document = _normalised(raw, self.file)
         if document == self.document:
             return self
         return replace(self, document=document, setup=_setup(document, self.base_dir, self.file))
@@ -123,6 +137,19 @@ class Scenario:
         stands in the ledger.
         """
         return canonical_text(self.document)
+
+
+def _given(document: Mapping[str, Any]) -> Document:
+    """The document as a reader would have got it: without the keys that have no value."""
+    raw: Document = {}
+    for name, value in document.items():
+        if isinstance(value, dict):
+            raw[name] = _given(value)
+        elif isinstance(value, list) and name in TABLES:
+            raw[name] = [_given(row) for row in value]
+        elif value is not None:
+            raw[name] = value
+    return raw
 
 
 def canonical_text(document: Mapping[str, Any]) -> str:

@@ -137,6 +137,19 @@ def remove_run(path: Path, was_there: bool) -> None:
             path.rmdir()
 
 
+def head_of(place: Path) -> tuple[int, str] | None:
+    """Size and root (hexadecimal) that the HEAD of a run says; None without one. The ledger itself is not opened: a
+    process that has opened one can't be forked into others that do."""
+    from storage import StorageError
+    from storage.head import read
+
+    try:
+        found = read(place / "HEAD")
+    except StorageError:
+        return None
+    return None if found is None or not (place / "ledger").is_dir() else (found.size, found.root.hex())
+
+
 def is_published(place: str | Path) -> bool:
     """Whether a place is where a ledger is published (a URL, or a folder with a checkpoint), and no RUN."""
     from storage.publication.published import is_published

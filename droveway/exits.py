@@ -47,6 +47,8 @@ CODES: Final[dict[str, int]] = {
     "storage.errors.StorageError": INPUT,
     "coord.errors.OutputError": USAGE,
     "coord.errors.TooLargeError": LIMIT,
+    "coord.errors.ParameterError": USAGE,
+    "coord.errors.RepeatError": NO,
     "coord.explain.UnknownIdError": USAGE,
     "coord.errors.CoordError": INPUT,
     "tensor.errors.BudgetExceeded": LIMIT,

@@ -22,6 +22,7 @@ COMPLETION_VARIABLE: Final = "_DROVEWAY_COMPLETE"  # set by the scripts of `drov
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "demo": ("demo", "All four journeys on a small warehouse, in seconds: simulate, search, render, audit."),
     "simulate": ("simulate", "Run a fleet over a site, tick by tick, and keep every decision in a ledger."),
+    "sweep": ("sweep", "Run a site for many seeds and values, in many processes, and sum up the measures."),
     "verify": ("verify", "Check a run's ledger and make all its decisions again; exit 1 unless they are the same."),
     "repair": ("repair", "Put a damaged run right, and say exactly what is lost."),
     "retire": ("retire", "Remove the payloads of events; every proof stays valid."),

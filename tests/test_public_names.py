@@ -60,7 +60,7 @@ PROMISED = {
         "decision_ledger_rejected_rate decision_ledger_rows_per_frame decision_ledger_stale_agent_rate "
         "decision_ledger_tick_span decision_ledger_total_rows "
         # measures
-        "Metrics Scorer TickMetrics metrics quality tick_metrics"
+        "CaseResult Metrics Scorer SetSummary Spread Sweep TickMetrics metrics process_pool quality sweep tick_metrics"
     ),
     "coord.stl": "coordination_stl open_field_map open_run open_zone_catalog",
     "coord.features": "fleet_features",

@@ -33,6 +33,8 @@ def test_the_page_has_the_keys_of_every_record(ask: Ask, yard: Path, yard_run: P
         "verify": ask("verify", yard_run, "--json").record,
         "repair": ask("repair", yard_run, "--json").record,
         "replay": ask("replay", yard_run, "--json").record,
+        "sweep, set": ask("sweep", yard, "--seeds", "1", "--ticks", 2, "--json").records[0],
+        "sweep, answer": ask("sweep", yard, "--seeds", "1", "--ticks", 2, "--json").records[1],
         "metrics": ask("metrics", yard_run, "--json").record,
         "export": ask("export", yard_run, "--jsonl", tmp_path / "e.jsonl", "--json").record,
         "publish": ask("publish", tmp_path / "run", tmp_path / "web", "--key", keyfile(tmp_path), "--json").record,
