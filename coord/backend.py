@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import crc_ref, field_ref, frame_chain_ref, grid_ref, motion_ref, neighbours_ref, obstacle_ref, plan_ref
+from coord import (
+    crc_ref,
+    field_ref,
+    frame_chain_ref,
+    grid_ref,
+    motion_ref,
+    neighbours_ref,
+    obstacle_ref,
+    pibt_ref,
+    plan_ref,
+)
 from coord.obstacle import Shapes
 from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
 from tensor._source_folder import load_kernels
@@ -241,3 +251,59 @@ def crc32c(data: bytes) -> int:
     """
     found: int = crc_ref.crc32c(data) if ISA == "ref" else _kernels.frame_crc(data)
     return found
+
+
+def grid_waves(
+    free: NDArray[np.uint64], width: int, cells: int, start: I32, goal: I32, bits: NDArray[np.uint64], length: I32
+) -> None:
+    """Distances to goals as one bit a cell; see pibt_ref.grid_waves."""
+    if REFERENCE:
+        pibt_ref.grid_waves(free, width, cells, start, goal, bits, length)
+    else:
+        _kernels.grid_waves(free, width, cells, start, goal, bits, length)
+
+
+def pibt_step(
+    exits: U8,
+    width: int,
+    bits: NDArray[np.uint64],
+    now: I32,
+    goal: I32,
+    row: I32,
+    order: I32,
+    swaps: U8,
+    guide: tuple[I32, NDArray[np.int64]] | None,
+    salt: int,
+    to: I32,
+) -> tuple[bool, int]:
+    """(whether everybody has a cell, value) of one conflict-free step, written to `to`; see pibt_ref.Step."""
+    if not REFERENCE:
+        done, value = _kernels.pibt_step(exits, width, bits, now, goal, row, order, swaps, guide, salt, to)
+        return bool(done), int(value)
+    step = pibt_ref.Step(exits, width, bits, now, goal, row, order, swaps, guide, salt, to.tolist())
+    done = step.run()
+    to[:] = step.to
+    return done, step.value() if done else 0
+
+
+def guide_paths(
+    exits: U8,
+    width: int,
+    bits: NDArray[np.uint64],
+    costs: tuple[int, int, int],
+    start: I32,
+    goal: I32,
+    length: I32,
+    order: I32,
+    slabs: int,
+    path: I32,
+    path_start: NDArray[np.int64],
+) -> None:
+    """Shortest paths that avoid each other; see pibt_ref.guide_paths."""
+    if REFERENCE:
+        pibt_ref.guide_paths(exits, width, bits, costs, start, goal, length, order, slabs, path, path_start)
+        return
+    leaving = np.zeros((slabs, len(exits)), np.uint16)
+    _kernels.guide_paths(
+        exits, width, bits, np.array(costs, np.uint32), start, goal, length, order, leaving, path, path_start
+    )

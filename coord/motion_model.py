@@ -25,6 +25,8 @@ class Steps(NamedTuple):
 
     gone_m: npt.NDArray[np.float32]  # [len(rows)] metres that each of the rows went
     conflicts: int  # of this tick: agents beyond the first in a cell
+    pushed: Rows | None = None  # [p] rows besides that went somewhere: idle agents that made way
+    pushed_m: npt.NDArray[np.float32] | None = None  # [p] metres that each of those went
 
 
 class Site(NamedTuple):
@@ -56,7 +58,10 @@ class MotionModel(Protocol):
         """Agents that don't travel in this tick: told each tick before `advance`."""
 
     def advance(self, agents: Records, rows: Rows, tick: int) -> Steps:
-        """Move the agents of `rows`, which travel, in place: x, y and z of their records, and nothing else."""
+        """Move the agents of `rows`, which travel, in place: x, y and z of their records, and nothing else.
+
+        A model in which agents make way for each other may move idle ones, too, and says so in `pushed`.
+        """
 
 
 class StraightMotion:
@@ -133,4 +138,8 @@ def motion_model(setup: Setup) -> MotionModel:
     """The model that a scenario names."""
     if setup.motion.model == "grid":
         return GridMotion()
+    if setup.motion.model == "pibt":
+        from coord.pibt import PibtMotion
+
+        return PibtMotion()
     return StraightMotion()

@@ -354,8 +354,8 @@ def _grid(document: Document, base_dir: Path, file: str) -> Grid | None:
 def _motion(document: Document, grid: Grid | None, file: str) -> Motion:
     section = document["motion"]
     model = section["model"]
-    if model == "grid" and grid is None:
-        raise ScenarioError(file, "[motion] model", 'expected a [map] for "grid" (or model = "straight")')
+    if model != "straight" and grid is None:
+        raise ScenarioError(file, "[motion] model", f'expected a [map] for "{model}" (or model = "straight")')
     if model == "straight" and grid is not None:
         raise ScenarioError(file, "[motion] model", '"straight" would go through the walls of the [map]: use "grid"')
     low = document["plan"]["min_energy"]

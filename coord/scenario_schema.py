@@ -24,8 +24,7 @@ NAME_BYTES_MAX = 60  # the producer "sim/" + name has at most 64 bytes
 
 PLANNERS = ("greedy", "swap")
 PLANNERS_LATER = ("auction", "exact")
-MOTIONS = ("straight", "grid")
-MOTIONS_LATER = ("pibt",)
+MOTIONS = ("straight", "grid", "pibt")
 DEMANDS = ("persistent",)
 DEMANDS_LATER = ("poisson", "gaussians", "tasks")
 OBSTACLE_KINDS = ("circle", "polygon", "box")
@@ -136,8 +135,7 @@ TABLES: dict[str, Table] = {
         Table(
             "motion", "How agents move, serve and charge",
             (
-                Key("model", "str", None, "default: grid with a [map], else straight", choices=MOTIONS,
-                    later=MOTIONS_LATER),
+                Key("model", "str", None, "default: grid with a [map], else straight", choices=MOTIONS),
                 _f32("energy_per_m", 1e-4, "charge that one metre takes", 0.0, 1.0),
                 _f32("charge_per_tick", 0.01, "charge that one tick of charging gives", 0.0, 1.0),
                 _f32("charged_energy", 0.8, "charge at which charging ends", 0.0, 1.0),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from coord import crc_ref, field_ref, frame_chain_ref, grid_ref, motion_ref, neighbours_ref, obstacle_ref, plan_ref
 from coord.obstacle import Shapes
 from coord.problem import NONE, Agents, Problem, Zones
+from coord.selftest_steps_ref import steps
 
 _AGENTS, _ZONES, _KERNELS, _OBSTACLES, _CANDIDATES = 211, 197, 53, 7, 12
 _WIDTH, _HEIGHT = 37, 29
@@ -19,7 +20,7 @@ _WORD = 2**64 - 1
 _NAMES = (
     "gaussian_terms", "field_points", "blocked_points", "blocked_segments", "idle_norm", "zone_base", "candidates",
     "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths", "straight_steps",
-    "neighbours", "closest_pair", "frame_crc",
+    "neighbours", "closest_pair", "grid_waves", "guide_paths", "pibt_step", "frame_crc",
     "check_frames",
 )  # fmt: skip
 
@@ -64,6 +65,7 @@ def digests() -> dict[str, str]:
 
     for round_ in range(3):
         _round(round_, add)
+    steps(_Numbers, add)
     data = bytes((i * 7 + 3) & 0xFF for i in range(160))
     add("frame_crc", np.array([crc_ref.crc32c(data[i:]) for i in range(160)], np.uint32))
     add("check_frames", _frames())

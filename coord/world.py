@@ -203,6 +203,8 @@ class World:
         self._motion.stop(np.flatnonzero(~travelling))
         steps = self._motion.advance(agents, rows, self.tick)
         gone[rows] = steps.gone_m
+        if steps.pushed is not None:
+            gone[steps.pushed] = steps.pushed_m
         self.cell_conflicts += steps.conflicts
         return gone
 

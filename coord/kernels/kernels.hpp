@@ -48,4 +48,15 @@ float closest_pair(const Points& points, uint32_t* pair, void* workspace);
 size_t crowd_workspace(size_t n);
 void grid_paths(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
                 uint8_t* directions, int32_t* length);
+size_t waves_workspace(int32_t cells, int32_t width);
+void grid_waves(const uint64_t* free, int32_t cells, int32_t width, const int32_t* start, const int32_t* goal, size_t n,
+                uint64_t* bits, int32_t* length, void* workspace);
+size_t pibt_workspace(int32_t cells, size_t n);
+bool pibt_step(const droveway::Lattice& lattice, const droveway::Distances& distances, const droveway::PibtStep& step,
+               int32_t* to, int64_t* value, void* workspace);
+size_t guide_workspace(int32_t cells);
+bool guide_paths(const droveway::Lattice& lattice, const droveway::Distances& distances,
+                 const droveway::GuideCosts& costs, const int32_t* from, const int32_t* goal, const int32_t* length,
+                 const int32_t* order, size_t n, uint16_t* leaving, uint32_t slabs, int32_t* path, const int64_t* start,
+                 void* workspace);
 }  // namespace DW_ISA

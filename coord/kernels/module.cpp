@@ -556,6 +556,151 @@ void bind_crowd(nb::module_& m) {
       }, "x"_a.noconvert(), "y"_a.noconvert(), "z"_a.none(), "order"_a.none());
 }
 
+// Numbers of a grid with a blocked border: cells, their exits, and that both agree.
+droveway::Lattice lattice_of(const In<uint8_t>& exits, uint32_t width) {
+  const size_t cells = exits.shape(0);
+  require(width >= 2 && cells % width == 0 && cells / width >= 2 && cells <= 0x7FFFFFFFu,
+          "exits must be rows of width cells, border included");
+  const int64_t step[4] = {int64_t(width), 1, -int64_t(width), -1};
+  const uint8_t* e = exits.data();
+  for (size_t c = 0; c < cells; ++c) {
+    if (e[c] == 0) continue;
+    require(e[c] < 16 && c >= width && c < cells - width && c % width != 0 && c % width != width - 1,
+            "exits must be 0 on the border and below 16 elsewhere");
+    for (int d = 0; d < 4; ++d)
+      require((e[c] >> d & 1) == 0 || (e[int64_t(c) + step[d]] >> (d ^ 2) & 1) != 0, "exits must lead both ways");
+  }
+  return {int32_t(cells), int32_t(width), e};
+}
+void require_cells(const In<int32_t>& cells, size_t n, int64_t least, size_t size, const char* sentence) {
+  require(cells.shape(0) == n, sentence);
+  for (size_t i = 0; i < n; ++i) require(cells.data()[i] >= least && cells.data()[i] < int64_t(size), sentence);
+}
+void require_permutation(const In<int32_t>& order, size_t n) {
+  std::vector<bool> met(n, false);
+  require(order.shape(0) == n, "order must have one number an agent");
+  for (size_t k = 0; k < n; ++k) {
+    const int32_t i = order.data()[k];
+    require(i >= 0 && size_t(i) < n && !met[size_t(i)], "order must hold every agent once");
+    met[size_t(i)] = true;
+  }
+}
+
+void bind_pibt(nb::module_& m) {
+  m.def("grid_waves", [](In<uint64_t> free, uint32_t width, size_t cells, In<int32_t> start, In<int32_t> goal,
+                         Out2<uint64_t> bits, Out<int32_t> length) {
+        const size_t n = goal.shape(0), words = (cells + 63) / 64;
+        require(width >= 2 && cells % width == 0 && cells / width >= 2 && cells <= 0x7FFFFFFFu && free.shape(0) == words,
+                "grid_waves: free must have one bit for each of the cells, rows of width cells");
+        require(bits.shape(0) == n && bits.shape(1) == words && length.shape(0) == n,
+                "grid_waves: bits must be [n, words], length [n]");
+        require_all_aligned("grid_waves", free, start, goal, bits, length);
+        require_apart({Span(bits), Span(length)}, {Span(free), Span(start), Span(goal)});
+        require_cells(start, n, 0, cells, "grid_waves: start must hold one cell a goal");
+        require_cells(goal, n, 0, cells, "grid_waves: goal must hold cells");
+        for (size_t c = 0; c < 64 * words; ++c) {
+          const size_t column = c % width;
+          const bool inside = c >= width && c + width < cells && column != 0 && column != width - 1;
+          require(inside || (free.data()[c / 64] >> (c % 64) & 1) == 0, "grid_waves: the border must be blocked");
+        }
+        const Workspace w(kernels().waves_workspace(int32_t(cells), int32_t(width)));
+        call_kernel([&] {
+          kernels().grid_waves(free.data(), int32_t(cells), int32_t(width), start.data(), goal.data(), n, bits.data(),
+                               length.data(), w.memory);
+        });
+      }, "free"_a.noconvert(), "width"_a, "cells"_a, "start"_a.noconvert(), "goal"_a.noconvert(), "bits"_a.noconvert(),
+      "length"_a.noconvert());
+  m.def("pibt_step", [](In<uint8_t> exits, uint32_t width, In2<uint64_t> bits, In<int32_t> now, In<int32_t> goal,
+                        In<int32_t> row, In<int32_t> order, In<uint8_t> swaps, const nb::object& guide, uint64_t salt,
+                        Out<int32_t> to) {
+        const droveway::Lattice lattice = lattice_of(exits, width);
+        const size_t n = now.shape(0), cells = exits.shape(0), words = (cells + 63) / 64;
+        require(bits.shape(1) == words, "pibt_step: bits must be [goals, words]");
+        require(to.shape(0) == n && swaps.shape(0) == n, "pibt_step: to and swaps must have one value an agent");
+        require_all_aligned("pibt_step", exits, bits, now, goal, row, order, swaps, to);
+        Spans inputs = {Span(exits), Span(bits), Span(now), Span(goal), Span(row), Span(order), Span(swaps)};
+        require_cells(now, n, 0, cells, "pibt_step: now must hold cells");
+        require_cells(goal, n, -1, cells, "pibt_step: goal must hold -1 or cells");
+        require(row.shape(0) == n, "pibt_step: row must have one value an agent");
+        require_permutation(order, n);
+        std::vector<bool> held(cells, false);
+        for (size_t i = 0; i < n; ++i) {
+          const int32_t c = now.data()[i], t = to.data()[i];
+          require(!held[size_t(c)], "pibt_step: agents must be in different cells");
+          held[size_t(c)] = true;
+          require(goal.data()[i] < 0 || (row.data()[i] >= 0 && size_t(row.data()[i]) < bits.shape(0)),
+                  "pibt_step: row must be a row of bits");
+          bool beside = t == -1 || t == c;
+          const int32_t step[4] = {int32_t(width), 1, -int32_t(width), -1};
+          for (int d = 0; d < 4; ++d) beside = beside || ((lattice.exits[c] >> d & 1) != 0 && t == c + step[d]);
+          require(beside, "pibt_step: to must be -1, the agent's cell or a free one beside it");
+        }
+        droveway::PibtStep step{n, now.data(), goal.data(), row.data(), order.data(), swaps.data(), nullptr, nullptr, salt};
+        In<int32_t> path;
+        In<int64_t> start;
+        if (!guide.is_none()) {
+          const nb::tuple pair = nb::cast<nb::tuple>(guide);
+          if (pair.size() != 2 || !nb::try_cast<In<int32_t>>(pair[0], path, false) ||
+              !nb::try_cast<In<int64_t>>(pair[1], start, false))
+            throw nb::type_error("pibt_step: guide must be None or (int32[cells], int64[n + 1])");
+          require_all_aligned("pibt_step", path, start);
+          require(start.shape(0) == n + 1 && start.data()[0] == 0 && start.data()[n] == int64_t(path.shape(0)),
+                  "pibt_step: guide must tile its cells");
+          for (size_t i = 0; i < n; ++i)
+            require(start.data()[i] <= start.data()[i + 1], "pibt_step: guide must tile its cells");
+          inputs.emplace_back(path);
+          inputs.emplace_back(start);
+          step.path = path.data();
+          step.path_start = start.data();
+        }
+        require_apart({Span(to)}, inputs);
+        const droveway::Distances distances{words, bits.data()};
+        const Workspace w(kernels().pibt_workspace(lattice.cells, n));
+        int64_t value = 0;
+        bool done = false;
+        call_kernel([&] { done = kernels().pibt_step(lattice, distances, step, to.data(), &value, w.memory); });
+        return nb::make_tuple(done, value);
+      }, "exits"_a.noconvert(), "width"_a, "bits"_a.noconvert(), "now"_a.noconvert(), "goal"_a.noconvert(),
+      "row"_a.noconvert(), "order"_a.noconvert(), "swaps"_a.noconvert(), "guide"_a.none(), "salt"_a, "to"_a.noconvert());
+  m.def("guide_paths", [](In<uint8_t> exits, uint32_t width, In2<uint64_t> bits, In<uint32_t> costs, In<int32_t> from,
+                          In<int32_t> goal, In<int32_t> length, In<int32_t> order, Out2<uint16_t> leaving,
+                          Out<int32_t> path, In<int64_t> start) {
+        const droveway::Lattice lattice = lattice_of(exits, width);
+        const size_t n = from.shape(0), cells = exits.shape(0), words = (cells + 63) / 64;
+        require(bits.shape(0) == n && bits.shape(1) == words, "guide_paths: bits must be [n, words]");
+        require(costs.shape(0) == 3, "guide_paths: costs must be three numbers");
+        for (int k = 0; k < 3; ++k) require(costs.data()[k] <= 1000, "guide_paths: costs must be at most 1000");
+        require(leaving.shape(0) >= 1 && leaving.shape(0) <= 0x7FFFFFFFu && leaving.shape(1) == cells,
+                "guide_paths: leaving must be [slabs, cells]");
+        require_all_aligned("guide_paths", exits, bits, costs, from, goal, length, order, leaving, path, start);
+        require_apart({Span(leaving), Span(path)}, {Span(exits), Span(bits), Span(costs), Span(from), Span(goal),
+                                                    Span(length), Span(order), Span(start)});
+        require_cells(from, n, 0, cells, "guide_paths: from must hold cells");
+        require_cells(goal, n, 0, cells, "guide_paths: goal must hold cells");
+        require_permutation(order, n);
+        require(length.shape(0) == n && start.shape(0) == n + 1 && start.data()[0] == 0 &&
+                    start.data()[n] == int64_t(path.shape(0)),
+                "guide_paths: path must have room for every length");
+        require(path.shape(0) < 0xFFFFFFFFu, "guide_paths: path must have fewer than 2^32 cells");
+        for (size_t i = 0; i < n; ++i)
+          require(length.data()[i] >= 0 && length.data()[i] < lattice.cells &&
+                      start.data()[i + 1] - start.data()[i] == int64_t(length.data()[i]) + 1,
+                  "guide_paths: path must have room for every length");
+        const droveway::Distances distances{words, bits.data()};
+        const droveway::GuideCosts terms{costs.data()[0], costs.data()[1], costs.data()[2]};
+        const Workspace w(kernels().guide_workspace(lattice.cells));
+        bool true_bits = false;
+        call_kernel([&] {
+          true_bits = kernels().guide_paths(lattice, distances, terms, from.data(), goal.data(), length.data(),
+                                            order.data(), n, leaving.data(), uint32_t(leaving.shape(0)), path.data(),
+                                            start.data(), w.memory);
+        });
+        require(true_bits, "guide_paths: bits must be the distances of goal");
+      }, "exits"_a.noconvert(), "width"_a, "bits"_a.noconvert(), "costs"_a.noconvert(), "from"_a.noconvert(),
+      "goal"_a.noconvert(), "length"_a.noconvert(), "order"_a.noconvert(), "leaving"_a.noconvert(),
+      "path"_a.noconvert(), "start"_a.noconvert());
+}
+
 }  // namespace
 
 NB_MODULE(_kernels, m) {
@@ -566,4 +711,5 @@ NB_MODULE(_kernels, m) {
   bind_frames(m);
   bind_motion(m);
   bind_crowd(m);
+  bind_pibt(m);
 }

@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "droveway/selftest_memory.hpp"
+#include "selftest_steps.hpp"
 #include "table.hpp"
 
 // One digest a kernel over three fixed problems; the twin of these inputs is coord/selftest_ref.py.
@@ -239,6 +240,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
   emit(context, "coord.straight_steps", steps.hash);
   emit(context, "coord.neighbours", neighbours.hash);
   emit(context, "coord.closest_pair", closest.hash);
+  steps_self_test(table, emit, context);
   std::vector<uint32_t> crcs;
   uint8_t bytes[160];
   for (size_t i = 0; i < sizeof bytes; ++i) bytes[i] = uint8_t(i * 7 + 3);

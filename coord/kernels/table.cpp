@@ -25,6 +25,12 @@ const droveway::CoordTable coord_table = {
     .neighbour_lists = neighbour_lists,
     .closest_pair = closest_pair,
     .crowd_workspace = crowd_workspace,
+    .waves_workspace = waves_workspace,
+    .grid_waves = grid_waves,
+    .pibt_workspace = pibt_workspace,
+    .pibt_step = pibt_step,
+    .guide_workspace = guide_workspace,
+    .guide_paths = guide_paths,
     .frame_crc = frame_crc,
     .check_frames = check_frames,
 };

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "droveway/selftest.hpp"
+#include "lattice.hpp"
 
 namespace droveway {
 
@@ -112,6 +113,19 @@ struct CoordTable {
   // square distance of the closest pair of at least two points; of equal ones the lowest numbers
   float (*closest_pair)(const Points& points, uint32_t* pair, void* workspace);
   size_t (*crowd_workspace)(size_t n);
+  // Conflict-free motion (coord/pibt_ref.py). Distances of n goals, one bit a cell; length[i] from start[i], -1: no way
+  size_t (*waves_workspace)(int32_t cells, int32_t width);
+  void (*grid_waves)(const uint64_t* free, int32_t cells, int32_t width, const int32_t* start, const int32_t* goal,
+                     size_t n, uint64_t* bits, int32_t* length, void* workspace);
+  // one step: to[i] is -1 or settled beforehand; false where what was settled leaves somebody no cell
+  size_t (*pibt_workspace)(int32_t cells, size_t n);
+  bool (*pibt_step)(const Lattice& lattice, const Distances& distances, const PibtStep& step, int32_t* to,
+                    int64_t* value, void* workspace);
+  // shortest paths that avoid each other, planned one after the other; leaving holds slabs·cells zeros
+  size_t (*guide_workspace)(int32_t cells);
+  bool (*guide_paths)(const Lattice& lattice, const Distances& distances, const GuideCosts& costs, const int32_t* from,
+                      const int32_t* goal, const int32_t* length, const int32_t* order, size_t n, uint16_t* leaving,
+                      uint32_t slabs, int32_t* path, const int64_t* start, void* workspace);
   // CRC-32C (Castagnoli) of a decision frame
   uint32_t (*frame_crc)(const uint8_t* data, size_t size);
   // the first of n frames of 128 bytes, back to back or at offsets, that breaks a rule, or n; *fault names the rule.

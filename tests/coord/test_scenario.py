@@ -72,7 +72,7 @@ def test_agents_are_sorted_by_id_and_get_the_defaults() -> None:
         (HEAD + '[plan]\nplanner = "swop"\n',
          'SITE.toml: [plan] planner: expected greedy or swap, got "swop" (nearest: swap)'),
         (HEAD + '[motion]\nmodel = "pibt"\n',
-         'SITE.toml: [motion] model: "pibt" comes in a later version; this one has straight, grid'),
+         'SITE.toml: [motion] model: expected a [map] for "pibt" (or model = "straight")'),
         (HEAD + '[motion]\nmodel = "grid"\n',
          'SITE.toml: [motion] model: expected a [map] for "grid" (or model = "straight")'),
         (HEAD + "[motion]\ncharged_energy = 0.01\n",
