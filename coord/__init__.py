@@ -99,6 +99,7 @@ from coord.records import (
     PlanConfig,
     WorkZone,
 )
+from coord.replan import Replan, replan
 from coord.report import Report, parse_checkpoint
 from coord.rings import Rings
 from coord.scenario import Scenario
@@ -172,6 +173,7 @@ __all__ = [
     "Planner",
     "PlannerError",
     "RepeatError",
+    "Replan",
     "Report",
     "Rings",
     "RowsError",
@@ -249,6 +251,7 @@ __all__ = [
     "plan_swap",
     "process_pool",
     "quality",
+    "replan",
     "score_candidate",
     "simulate",
     "straight_step",

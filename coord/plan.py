@@ -167,7 +167,13 @@ def plan(
     >>> [(row.agent, row.zone, row.travel) for row in made.assignments]
     [(7, 3, 4)]
     """
-    seen = situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
+    return plan_situation(
+        situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
+    )
+
+
+def plan_situation(seen: Situation) -> Plan:
+    """The plan of inputs that are checked already."""
     if seen.config["planner"][0] == EXTERNAL:
         raise PlannerError("config.planner 4 is somebody else's planner (hint: plan_external(planner, agents, …))")
     made = _decide(seen, seen.problem)
