@@ -57,6 +57,15 @@ def candidates(problem: Problem, k: int) -> Candidates:
     return found
 
 
+def list_scores(problem: Problem, found: Candidates) -> Candidates:
+    """The same zones with the scores of this problem."""
+    if REFERENCE:
+        return plan_ref.list_scores(problem, found)
+    score = np.empty(found.zone.shape, np.int32)
+    _kernels.list_scores(*_arguments(problem), found.zone, found.count, score)
+    return Candidates(found.zone, score, found.count)
+
+
 def greedy(problem: Problem, found: Candidates | None = None) -> I32:
     """The greedy assignment; candidates already found only save time."""
     if REFERENCE:
@@ -66,12 +75,14 @@ def greedy(problem: Problem, found: Candidates | None = None) -> I32:
     return assigned
 
 
-def swap(problem: Problem, found: Candidates, start: I32, budget: int) -> tuple[I32, int, bool]:
+def swap(
+    problem: Problem, found: Candidates, start: I32, budget: int, sweeps: int = plan_ref.SWEEPS_MAX
+) -> tuple[I32, int, bool]:
     """(assignment, tests, whether a bound ended the sweeps), starting from an assignment that stays as it is."""
     if REFERENCE:
-        return plan_ref.swap(problem, found, start, budget)
+        return plan_ref.swap(problem, found, start, budget, sweeps)
     assigned = start.copy()
-    tests, bound = _kernels.swap(*_arguments(problem), found.zone, found.score, found.count, budget, assigned)
+    tests, bound = _kernels.swap(*_arguments(problem), found.zone, found.score, found.count, sweeps, budget, assigned)
     return assigned, tests, bound
 
 

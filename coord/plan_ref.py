@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from coord.exchange_sets import exchange_sets, is_whole
 from coord.obstacle_ref import blocked_segments
 from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
 from coord.status import CoordStatus
@@ -124,6 +125,14 @@ def candidates(problem: Problem, k: int) -> Candidates:
     return out
 
 
+def list_scores(problem: Problem, found: Candidates) -> Candidates:
+    """The same zones with the scores of this problem."""
+    score = np.zeros(found.zone.shape, np.int32)
+    for a, count in enumerate(found.count):
+        score[a, :count] = pairs(problem, problem.agents, a).score[found.zone[a, :count]]
+    return Candidates(found.zone, score, found.count)
+
+
 def greedy(problem: Problem) -> I32:
     """Repeatedly the best feasible pair: higher score, shorter travel, lower zone, lower agent. Zone of each, or -1."""
     assigned = np.full(len(problem.agents), NONE, np.int32)
@@ -144,14 +153,16 @@ def greedy(problem: Problem) -> I32:
     return assigned
 
 
-def swap(problem: Problem, found: Candidates, start: I32, budget: int) -> tuple[I32, int, bool]:
-    """(zone of each agent, swap tests made, whether a bound ended it) after up to 10 sweeps from `start`.
+def swap(
+    problem: Problem, found: Candidates, start: I32, budget: int, sweeps: int = SWEEPS_MAX
+) -> tuple[I32, int, bool]:
+    """(zone of each agent, swap tests made, whether a bound ended it) after at most `sweeps` sweeps from `start`.
 
     A sweep visits the agents in order and each one's candidates best first; its own zone is passed over, every other
     candidate is one test. A free zone is taken when the agent has none, or when its score is higher. A held zone is
     exchanged when the agent has one, the holder may go there, and the two scores grow together. After a change the
     agent goes on with its next candidate. Sweeps end when one changes nothing (the only end that is no bound), after
-    the tenth, or before a test beyond the budget; budget 0 is none.
+    the last one, or before a test beyond the budget; budget 0 is none.
     """
     n, m = len(problem.agents), len(problem.zones)
     assigned = start.copy()
@@ -160,7 +171,7 @@ def swap(problem: Problem, found: Candidates, start: I32, budget: int) -> tuple[
     rows = [pairs(problem, problem.agents, a) for a in range(n)]
     feasible = [row.feasible for row in rows]
     tests = 0
-    for _ in range(SWEEPS_MAX):
+    for _ in range(sweeps):
         changed = False
         for a in range(n):
             for c in range(int(found.count[a])):
@@ -190,6 +201,37 @@ def swap(problem: Problem, found: Candidates, start: I32, budget: int) -> tuple[
         if not changed:
             return assigned, tests, False
     return assigned, tests, True
+
+
+def neighbours(problem: Problem, members: NDArray[np.intp], zones: I32, k: int) -> Candidates:
+    """The k nearest feasible of some zones for some agents: shorter travel, then lower zone; other rows are empty."""
+    n, k = len(problem.agents), min(k, len(zones))
+    out = Candidates(np.full((n, k), NONE, np.int32), np.zeros((n, k), np.int32), np.zeros(n, np.uint32))
+    for a in members.tolist():
+        p = pairs(problem, problem.agents, a)
+        index = zones[p.feasible[zones]]
+        order = np.lexsort((index, p.travel[index]))[:k]
+        out.count[a] = len(order)
+        out.zone[a, : len(order)] = index[order]
+        out.score[a, : len(order)] = p.score[index[order]]
+    return out
+
+
+def swap_plan(problem: Problem, k: int, budget: int) -> tuple[I32, int, bool]:
+    """(zone of each agent, swap tests made, whether a bound ended it): greedy, `swap` among the neighbours of each
+    exchange set, then `swap` among all candidates, one budget for all (docs/planning.md, section Swap)."""
+    assigned = greedy(problem)
+    tests = 0
+    for members in exchange_sets(pair_values(problem, assigned)[1], assigned):
+        near = neighbours(problem, members, np.sort(assigned[members]), k)
+        assigned, made, _ = swap(problem, near, assigned, budget - tests if budget else 0)
+        tests += made
+        if budget and tests == budget:
+            return assigned, tests, True
+    if not is_whole(len(problem.agents), budget):
+        return assigned, tests, True
+    assigned, made, bound = swap(problem, candidates(problem, k), assigned, budget - tests if budget else 0)
+    return assigned, tests + made, bound
 
 
 def pair_values(problem: Problem, assigned: I32) -> tuple[I32, U32, NDArray[np.bool_]]:

@@ -64,6 +64,13 @@ class Zones:
     def __len__(self) -> int:
         return len(self.x)
 
+    def take(self, index: NDArray[np.intp] | I32) -> Zones:
+        """Some of the zones, in the order given."""
+        return Zones(
+            x=self.x[index], y=self.y[index], z=self.z[index], radius=self.radius[index], base=self.base[index],
+            cost=self.cost[index], need=self.need[index], component=self.component[index], blocked=self.blocked[index],
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Problem:

@@ -1,10 +1,10 @@
 """The least change of one pair's integer score with which the swap planner would put the pair into its plan.
 
-A plan is made again for a changed score, on integers: the pair's place in greedy's order, its place among its agent's
-candidates, and every comparison of a sweep. Each comparison that involves the changed score also tells from which
-larger change on it would turn out otherwise; up to the least of these the plan is the same. So going from one such
-change to the next finds the smallest winning one, however often inclusion comes and goes (docs/planning.md,
-Explanations).
+A plan is made again for a changed score, on integers: the pair's place in greedy's order, which decides about the
+exchange sets, its place among its agent's candidates, and every comparison of a sweep. Each comparison that involves
+the changed score also tells from which larger change on it would turn out otherwise; up to the least of these the plan
+is the same. So going from one such change to the next finds the smallest winning one, however often inclusion comes and
+goes (docs/planning.md, Explanations).
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from bisect import bisect_left
 import numpy as np
 
 from coord import backend
+from coord.exchange_sets import exchange_sets, is_whole
 from coord.plan_ref import SWEEPS_MAX, pairs
 from coord.problem import I32, NONE, Problem
 from coord.swap import swap_assignment
 
 PAIRS_MAX = 250_000
 TRIALS_MAX = 1_000
+Scans = list[tuple[int, list[int]]]  # agents, and the zones that a sweep tests for each, in order
 I32_MAX = 2**31 - 1
 
 
@@ -57,6 +59,11 @@ class SwapTrials:
         self.feasible: list[list[bool]] = feasible.tolist()
         candidates = zip(found.zone.tolist(), found.count.tolist(), strict=True)
         self.found: list[list[int]] = [zones_of[:count] for zones_of, count in candidates]
+        self.whole = is_whole(n, work_budget)
+        self.nearest = [
+            sorted((y for y in range(m) if self.feasible[a][y]), key=lambda y: (self.travel[a][y], y)) for a in range(n)
+        ]
+        self.stages = self._stages(self.start)
 
     def is_plan(self, assigned: I32) -> bool:
         """Whether this is the planner's own assignment of the problem."""
@@ -71,7 +78,7 @@ class SwapTrials:
             (-self.score[a][y], self.travel[a][y], y) for y in range(self.m) if y != z and self.feasible[a][y]
         )
         first = self._greedy_change(a, z)
-        forced = self._greedy_with(a, z)
+        forced: tuple[list[int], list[Scans]] | None = None
         change = 0
         for _ in range(TRIALS_MAX):
             key = (-(base + change), self.travel[a][z], z)
@@ -86,7 +93,13 @@ class SwapTrials:
             self.score[a][z] = base + change
             kept, self.found[a] = self.found[a], names
             try:
-                assigned, limit = self._swap(self.start if change < first else forced, a, z)
+                if change < first:
+                    assigned, limit = self._swap(self.start, self.stages, a, z)
+                else:
+                    if forced is None:
+                        start = self._greedy_with(a, z)
+                        forced = start, self._stages(start)
+                    assigned, limit = self._swap(*forced, a, z)
             finally:
                 self.score[a][z], self.found[a] = base, kept
             if change == 0:
@@ -127,8 +140,18 @@ class SwapTrials:
                 left -= 1
         return assigned
 
-    def _swap(self, start: list[int], a: int, z: int) -> tuple[list[int], int | None]:
-        """plan_ref.swap; besides, by how much s(a, z) must grow for the first comparison to turn out otherwise."""
+    def _stages(self, start: list[int]) -> list[Scans]:
+        """The neighbours in each exchange set. A set's exchanges keep its zones, so they all follow from greedy."""
+        travel = np.array([0 if y == NONE else self.travel[c][y] for c, y in enumerate(start)], np.uint32)
+        out = []
+        for members in exchange_sets(travel, np.array(start, np.int32)):
+            zones = {start[c] for c in members.tolist()}
+            out.append([(c, [y for y in self.nearest[c] if y in zones][: self.k]) for c in members.tolist()])
+        return out
+
+    def _swap(self, start: list[int], stages: list[Scans], a: int, z: int) -> tuple[list[int], int | None]:
+        """plan_ref.swap_plan from greedy on; besides, by how much s(a, z) must grow for the first comparison to turn
+        out otherwise."""
         score, feasible, budget = self.score, self.feasible, self.budget
         assigned = start.copy()
         holder = [NONE] * self.m
@@ -137,43 +160,51 @@ class SwapTrials:
                 holder[y] = b
         tests = 0
         limit: int | None = None
-        for _ in range(SWEEPS_MAX):
-            changed = False
-            for c, names in enumerate(self.found):
-                mine = score[c]
-                own = assigned[c]
-                for y in names:
-                    if y == own:
-                        continue
-                    if tests == budget and budget:
-                        return assigned, limit
-                    tests += 1
-                    b = holder[y]
-                    if own == NONE:
-                        if b != NONE:
+        last = [list(enumerate(self.found))] if self.whole else []
+        for scans in [*stages, *last]:
+            for _ in range(SWEEPS_MAX):
+                changed = False
+                for c, names in scans:
+                    mine = score[c]
+                    own = assigned[c]
+                    for y in names:
+                        if y == own:
                             continue
-                    else:
-                        gain = mine[y] - mine[own]
-                        if b != NONE:
-                            if not feasible[b][own]:
+                        if tests == budget and budget:
+                            return assigned, limit
+                        tests += 1
+                        b = holder[y]
+                        if own == NONE:
+                            if b != NONE:
                                 continue
-                            gain += score[b][own] - score[b][y]
-                        if a in (c, b):
-                            # the changed score adds to the gain, takes from it, or has no part in it
-                            grows, shrinks = (y, own) if c == a else (own, y)
-                            turn = 1 - gain if grows == z and gain <= 0 else gain if shrinks == z and gain > 0 else None
-                            if turn is not None and (limit is None or turn < limit):
-                                limit = turn
-                        if gain <= 0:
-                            continue
-                        holder[own] = b
-                        if b != NONE:
-                            assigned[b] = own
-                    holder[y] = c
-                    assigned[c] = own = y
-                    changed = True
-            if not changed:
-                break
+                        else:
+                            gain = mine[y] - mine[own]
+                            if b != NONE:
+                                if not feasible[b][own]:
+                                    continue
+                                gain += score[b][own] - score[b][y]
+                            if a in (c, b):
+                                # the changed score adds to the gain, takes from it, or has no part in it
+                                grows, shrinks = (y, own) if c == a else (own, y)
+                                turn = (
+                                    1 - gain
+                                    if grows == z and gain <= 0
+                                    else gain
+                                    if shrinks == z and gain > 0
+                                    else None
+                                )
+                                if turn is not None and (limit is None or turn < limit):
+                                    limit = turn
+                            if gain <= 0:
+                                continue
+                            holder[own] = b
+                            if b != NONE:
+                                assigned[b] = own
+                        holder[y] = c
+                        assigned[c] = own = y
+                        changed = True
+                if not changed:
+                    break
         return assigned, limit
 
 

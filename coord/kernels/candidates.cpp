@@ -23,12 +23,12 @@ template <size_t room>
 void search_block(const Work& w, size_t first, size_t last) {
   for (size_t i = first; i < last; ++i) {
     const size_t a = w.order[i];
-    const ZoneSearch<room> found(*w.problem, w.scale, *w.tree, a, w.k);
-    w.count[a] = uint32_t(found.best.count);
+    const Best<room> found = best_zones<room>(*w.problem, w.scale, *w.tree, a, w.k);
+    w.count[a] = uint32_t(found.count);
     for (size_t c = 0; c < w.k; ++c) {
-      const bool is = c < found.best.count;
-      w.zone[a * w.k + c] = is ? int32_t(found.best.key[c].index) : -1;
-      w.score[a * w.k + c] = is ? score_of(found.best.key[c].rank) : 0;
+      const bool is = c < found.count;
+      w.zone[a * w.k + c] = is ? int32_t(found.key[c].index) : -1;
+      w.score[a * w.k + c] = is ? score_of(found.key[c].rank) : 0;
     }
   }
 }
@@ -56,6 +56,14 @@ void candidates(const Problem& problem, size_t k, int32_t* zone, int32_t* score,
   Work work{&problem, scale_of(problem), &tree, order, k, zone, score, count};
   work.scale.ways = &ways;
   dw_parallel((problem.n + kAgentsPerBlock - 1) / kAgentsPerBlock, run_block, &work);
+}
+
+void list_scores(const Problem& problem, size_t k, const int32_t* zone, const uint32_t* count, int32_t* score) {
+  FpGuard guard;
+  const Scale scale = scale_of(problem);
+  for (size_t a = 0; a < problem.n; ++a)
+    for (size_t c = 0; c < k; ++c)
+      score[a * k + c] = c < count[a] ? pair_of(problem, scale, a, size_t(zone[a * k + c])).score : 0;
 }
 
 size_t plan_workspace(size_t n, size_t m, size_t shapes) {

@@ -88,12 +88,13 @@ class Chain {
         return {rank_of(pair.score, pair.q), z};
       }
     }
-    const ZoneSearch<1> search(p_, s_, zones_, a, 1, known);
-    return search.best.count != 0 ? search.best.key[0] : kWorst;
+    const Best<1> found = best_zones<1>(p_, s_, zones_, a, 1, known);
+    return found.count != 0 ? found.key[0] : kWorst;
   }
   Key best_agent(uint32_t z, const Key& known) {
-    const AgentSearch search(p_, s_, agents_, z, of_zone_ + first_[z], first_[z + 1] - first_[z], known);
-    return search.best.count != 0 ? search.best.key[0] : kWorst;
+    const Best<1> found =
+        DW_ISA::best_agent(p_, s_, agents_, z, of_zone_ + first_[z], first_[z + 1] - first_[z], known);
+    return found.count != 0 ? found.key[0] : kWorst;
   }
 
   void order_zones(Arena& arena) {

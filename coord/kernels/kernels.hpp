@@ -32,10 +32,11 @@ void idle_norm(const uint64_t* idle, size_t n, uint32_t cap, float* out);
 void zone_base(const float* priority, const float* idle, const float* cover, const float* avoid, const float* weights,
                size_t n, float* out);
 void candidates(const Problem& problem, size_t k, int32_t* zone, int32_t* score, uint32_t* count, void* workspace);
+void list_scores(const Problem& problem, size_t k, const int32_t* zone, const uint32_t* count, int32_t* score);
 void greedy(const Problem& problem, size_t k, const int32_t* zone, const uint32_t* count, int32_t* assigned,
             void* workspace);
 uint64_t swap(const Problem& problem, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count,
-              uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace);
+              uint32_t sweeps, uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace);
 void pair_values(const Problem& problem, const int32_t* assigned, int32_t* score, uint32_t* travel, uint8_t* saturated);
 void leftover_status(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace);
 void grid_components(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);

@@ -225,9 +225,22 @@ void bind_planning(nb::module_& m) {
         const Workspace w(kernels().plan_workspace(p.n, p.m, p.shapes == nullptr ? 0 : p.shapes->count));
         call_kernel([&] { kernels().greedy(p, k, zone, count, assigned.data(), w.memory); });
       }, PROBLEM_ARGS, "found"_a.none(), "assigned"_a.noconvert());
+  m.def("list_scores", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
+                          const nb::object& shapes, In2<int32_t> zone, In<uint32_t> count, Out2<int32_t> score) {
+        const Held held(agents, zones, wt, ws, mt, grid, shapes);
+        const Problem& p = held.problem;
+        const size_t k = zone.shape(1);
+        require(zone.shape(0) == p.n && score.shape(0) == p.n && score.shape(1) == k && count.shape(0) == p.n,
+                "list_scores: zone and score must be [n, k], count [n]");
+        require_all_aligned("list_scores", zone, count, score);
+        require_apart({Span(score)}, held.kept.spans);
+        require_apart({Span(score)}, {Span(zone), Span(count)});
+        require_rows(zone.data(), count.data(), p.n, k, p.m);
+        call_kernel([&] { kernels().list_scores(p, k, zone.data(), count.data(), score.data()); });
+      }, PROBLEM_ARGS, "zone"_a.noconvert(), "count"_a.noconvert(), "score"_a.noconvert());
   m.def("swap", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
-                   const nb::object& shapes, In2<int32_t> zone, In2<int32_t> score, In<uint32_t> count, uint64_t budget,
-                   Out<int32_t> assigned) {
+                   const nb::object& shapes, In2<int32_t> zone, In2<int32_t> score, In<uint32_t> count, uint32_t sweeps,
+                   uint64_t budget, Out<int32_t> assigned) {
         const Held held(agents, zones, wt, ws, mt, grid, shapes);
         const Problem& p = held.problem;
         const size_t k = zone.shape(1);
@@ -242,10 +255,10 @@ void bind_planning(nb::module_& m) {
         uint64_t tests = 0;
         uint32_t bound = 0;
         call_kernel([&] {
-          tests = kernels().swap(p, k, zone.data(), score.data(), count.data(), budget, assigned.data(), &bound, w.memory);
+          tests = kernels().swap(p, k, zone.data(), score.data(), count.data(), sweeps, budget, assigned.data(), &bound, w.memory);
         });
         return nb::make_tuple(tests, bound != 0);
-      }, PROBLEM_ARGS, "zone"_a.noconvert(), "score"_a.noconvert(), "count"_a.noconvert(), "budget"_a,
+      }, PROBLEM_ARGS, "zone"_a.noconvert(), "score"_a.noconvert(), "count"_a.noconvert(), "sweeps"_a, "budget"_a,
       "assigned"_a.noconvert());
   m.def("pair_values", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
                           const nb::object& shapes, Out<int32_t> assigned, Out<int32_t> score, Out<uint32_t> travel,

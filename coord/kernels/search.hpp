@@ -4,6 +4,9 @@
 
 namespace DW_ISA {
 
+// Up to here a key at a time is put in its place, beyond a leaf's keys are merged in together.
+inline constexpr size_t kInserted = 32;
+
 // The best `limit` keys seen so far, best first.
 template <size_t room>
 struct Best {
@@ -16,6 +19,20 @@ struct Best {
     size_t at = count < limit ? count++ : limit - 1;
     for (; at > 0 && better(rank, index, key[at - 1]); --at) key[at] = key[at - 1];
     key[at] = {rank, index};
+  }
+  // As offering each of `more` keys, best first, none of which is held: from the back, each key moves once.
+  void merge(const Key* more, size_t n) {
+    size_t held = count, to = count + n;
+    while (to > limit) {  // the worst of all fall out
+      if (held != 0 && (n == 0 || better(more[n - 1].rank, more[n - 1].index, key[held - 1]))) --held;
+      else --n;
+      --to;
+    }
+    count = to;
+    while (n != 0) {
+      const bool moves = held != 0 && better(more[n - 1].rank, more[n - 1].index, key[held - 1]);
+      key[--to] = moves ? key[--held] : more[--n];
+    }
   }
 };
 
@@ -56,39 +73,59 @@ inline void spill(const Sixteen& found, const uint32_t* index, Order& order) {
   }
 }
 
-template <size_t room>
-class ZoneSearch {
+// From one agent to zones, or from one zone to agents: `kind` is what the tree holds.
+template <Of kind, size_t room>
+class Search {
  public:
+  // `current` lists what makes a current pair with `from`: it gets the switch bonus and is looked at first, one by one.
   // `known` is a feasible pair's key, or kWorst: with k = 1 only a better one is looked for.
-  ZoneSearch(const Problem& p, const Scale& s, const ZoneTree& tree, size_t agent, size_t k, const Key& known = kWorst)
-      : best(k), p_(p), s_(s), tree_(tree), a_(agent), current_(uint32_t(p.current[agent])), blockers_(s.ways) {
-    if (s.grid && p.acomponent[agent] == 0) return;
+  Search(const Problem& p, const Scale& s, const Tree<kind>& tree, size_t from, size_t k, const uint32_t* current,
+         size_t current_count, const Key& known)
+      : best(k), p_(p), s_(s), tree_(tree), from_(from), blockers_(s.ways) {
+    if (kToZones && s.grid && p.acomponent[from] == 0) return;
     best.offer(known.rank, known.index);
-    if (p.current[agent] >= 0 && tree.alive(current_)) {
-      const Pair pair = pair_of(p, s, agent, current_);
-      if (pair.feasible && path_clear(p, blockers_, agent, current_)) best.offer(rank_of(pair.score, pair.q), current_);
+    for (size_t i = 0; i < current_count; ++i) {
+      if (!tree.alive(current[i])) continue;
+      const Pair pair = pair_of(p, s, agent(current[i]), zone(current[i]));
+      if (pair.feasible && clear(current[i])) best.offer(rank_of(pair.score, pair.q), current[i]);
     }
     if (tree.level[0].count != 0) visit(tree.top, 0);
   }
   Best<room> best;
 
  private:
+  static constexpr bool kToZones = kind == Of::zones;
+
+  size_t agent(size_t found) const { return kToZones ? from_ : found; }
+  size_t zone(size_t found) const { return kToZones ? found : from_; }
+  bool clear(size_t found) { return path_clear(p_, blockers_, agent(found), zone(found)); }
+
   template <bool leaf>
   DW_INLINE Sixteen look(const Block& b) const {
+    const float x = (kToZones ? p_.ax : p_.zx)[from_], y = (kToZones ? p_.ay : p_.zy)[from_];
     const F32x16 far =
-        distance16<leaf>(b, F32x16::set1(p_.ax[a_]), F32x16::set1(p_.ay[a_]), F32x16::set1(p_.az[a_]));
+        distance16<leaf>(b, F32x16::set1(x), F32x16::set1(y), F32x16::set1((kToZones ? p_.az : p_.zz)[from_]));
+    // a block's reach holds radii of zones or speeds of agents, its value base scores or energies
+    const F32x16 reach = F32x16::load(b.reach), value = F32x16::load(b.value);
+    const F32x16 own_reach = F32x16::set1((kToZones ? p_.speed : p_.radius)[from_]);
+    const F32x16 own_value = F32x16::set1((kToZones ? p_.energy : p_.base)[from_]);
     Sixteen out;
-    out.q = -floor(-(far / F32x16::set1(p_.speed[a_])));
-    out.q = select(le(far, F32x16::load(b.reach)), F32x16::zero(), out.q);
+    out.q = -floor(-(far / (kToZones ? own_reach : reach)));
+    out.q = select(le(far, kToZones ? reach : own_reach), F32x16::zero(), out.q);
     F32x16 share = out.q / F32x16::set1(s_.denominator);
     if (!leaf && s_.w_travel < 0.0f) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
-    out.score = quantise((F32x16::load(b.value) - F32x16::set1(s_.w_travel) * share));
+    out.score = quantise((kToZones ? value : own_value) - F32x16::set1(s_.w_travel) * share);
     const U32x16 index = U32x16::load(b.index), bits = U32x16::load(b.bits);
     out.mask = le(out.q, F32x16::set1(s_.travel_max)) & ne(index, U32x16::set1(kDead)) &
-               le(F32x16::load(b.cost), F32x16::set1(p_.energy[a_])) &
-               eq(bits & U32x16::set1(~p_.caps[a_]), U32x16::zero()) & may_beat(out.score, out.q, index, best.worst());
+               may_beat(out.score, out.q, index, best.worst());
+    if constexpr (kToZones)
+      out.mask = out.mask & le(F32x16::load(b.cost), own_value) &
+                 eq(bits & U32x16::set1(~p_.caps[from_]), U32x16::zero());
+    else
+      out.mask = out.mask & le(F32x16::set1(p_.cost[from_]), value) &
+                 eq(bits & U32x16::set1(p_.need[from_]), U32x16::set1(p_.need[from_]));
     if (s_.grid) {
-      const U32x16 own = U32x16::set1(p_.acomponent[a_]);
+      const U32x16 own = U32x16::set1((kToZones ? p_.acomponent : p_.zcomponent)[from_]);
       out.mask = out.mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
     }
     return out;
@@ -102,8 +139,7 @@ class ZoneSearch {
       if (!better(order.rank[i], order.index[i], best.worst())) return;
       if (hidden(b, order.lane[i])) continue;
       const size_t child = 16 * e + order.lane[i];
-      const bool pair = h == 1 && i + 1 < order.count;
-      if (!pair) {
+      if (!kToZones || h != 1 || i + 1 == order.count) {
         visit(h - 1, child);
         continue;
       }
@@ -119,97 +155,53 @@ class ZoneSearch {
     float q[16];
     store(score, found.score);
     store(q, found.q);
+    Key more[16];
+    size_t n = 0;
     for (uint32_t left = lane_bits(found.mask); left != 0; left &= left - 1) {
       const int l = __builtin_ctz(left);
       const uint64_t rank = rank_of(int32_t(score[l]), q[l]);
-      if (index[l] == current_ || !better(rank, index[l], best.worst())) continue;
-      if (path_clear(p_, blockers_, a_, index[l])) best.offer(rank, index[l]);
-      else ++shut_;
+      if (p_.current[agent(index[l])] == int32_t(zone(index[l])) || !better(rank, index[l], best.worst())) continue;
+      if (!clear(index[l])) {
+        ++shut_;
+        continue;
+      }
+      if constexpr (room <= kInserted) {
+        best.offer(rank, index[l]);
+      } else {
+        size_t at = n++;
+        for (; at > 0 && better(rank, index[l], more[at - 1]); --at) more[at] = more[at - 1];
+        more[at] = {rank, index[l]};
+      }
     }
+    if (n != 0) best.merge(more, n);
   }
   bool hidden(const Block& node, int lane) const {
     if (shut_ < kShutBeforeBoxes) return false;
-    return blockers_.block_all({p_.ax[a_], p_.ay[a_], p_.ax[a_], p_.ay[a_]}, rect_of(node, lane));
+    if constexpr (kToZones)
+      return blockers_.block_all({p_.ax[from_], p_.ay[from_], p_.ax[from_], p_.ay[from_]}, rect_of(node, lane));
+    else
+      return blockers_.block_all(rect_of(node, lane), {p_.zx[from_], p_.zy[from_], p_.zx[from_], p_.zy[from_]});
   }
   const Problem& p_;
   const Scale& s_;
-  const ZoneTree& tree_;
-  const size_t a_;
-  const uint32_t current_;
+  const Tree<kind>& tree_;
+  const size_t from_;
   Blockers blockers_;
   uint32_t shut_ = 0;
 };
 
-class AgentSearch {
- public:
-  // `current` lists the agents that have the zone now: they get the switch bonus and are looked at one by one.
-  AgentSearch(const Problem& p, const Scale& s, const AgentTree& tree, size_t zone, const uint32_t* current,
-              size_t current_count, const Key& known)
-      : best(1), p_(p), s_(s), tree_(tree), z_(zone), blockers_(s.ways) {
-    best.offer(known.rank, known.index);
-    for (size_t i = 0; i < current_count; ++i) {
-      if (!tree.alive(current[i])) continue;
-      const Pair pair = pair_of(p, s, current[i], zone);
-      if (pair.feasible && path_clear(p, blockers_, current[i], zone)) best.offer(rank_of(pair.score, pair.q), current[i]);
-    }
-    if (tree.level[0].count != 0) visit(tree.top, 0);
-  }
-  Best<1> best;
+// The best k zones of an agent.
+template <size_t room>
+Best<room> best_zones(const Problem& p, const Scale& s, const ZoneTree& tree, size_t agent, size_t k,
+                      const Key& known = kWorst) {
+  const uint32_t current = uint32_t(p.current[agent]);
+  return Search<Of::zones, room>(p, s, tree, agent, k, &current, p.current[agent] >= 0, known).best;
+}
 
- private:
-  template <bool leaf>
-  DW_INLINE Sixteen look(const Block& b) const {
-    const F32x16 far =
-        distance16<leaf>(b, F32x16::set1(p_.zx[z_]), F32x16::set1(p_.zy[z_]), F32x16::set1(p_.zz[z_]));
-    Sixteen out;
-    out.q = -floor(-(far / F32x16::load(b.reach)));
-    out.q = select(le(far, F32x16::set1(p_.radius[z_])), F32x16::zero(), out.q);
-    F32x16 share = out.q / F32x16::set1(s_.denominator);
-    if (!leaf && s_.w_travel < 0.0f) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
-    out.score = quantise((F32x16::set1(p_.base[z_]) - F32x16::set1(s_.w_travel) * share));
-    const U32x16 index = U32x16::load(b.index), bits = U32x16::load(b.bits), need = U32x16::set1(p_.need[z_]);
-    out.mask = le(out.q, F32x16::set1(s_.travel_max)) & ne(index, U32x16::set1(kDead)) &
-               le(F32x16::set1(p_.cost[z_]), F32x16::load(b.value)) & eq(bits & need, need) &
-               may_beat(out.score, out.q, index, best.worst());
-    if (s_.grid) {
-      const U32x16 own = U32x16::set1(p_.zcomponent[z_]);
-      out.mask = out.mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
-    }
-    return out;
-  }
-  void visit(int h, size_t e) {
-    const Block& b = tree_.level[h].block[e];
-    if (h == 0) return offer(look<true>(b), b.index);
-    Order order;
-    spill(look<false>(b), b.index, order);
-    for (int i = 0; i < order.count; ++i) {
-      if (!better(order.rank[i], order.index[i], best.worst())) return;
-      if (!hidden(b, order.lane[i])) visit(h - 1, 16 * e + order.lane[i]);
-    }
-  }
-  DW_INLINE void offer(const Sixteen& found, const uint32_t* index) {
-    uint32_t score[16];
-    float q[16];
-    store(score, found.score);
-    store(q, found.q);
-    for (uint32_t left = lane_bits(found.mask); left != 0; left &= left - 1) {
-      const int l = __builtin_ctz(left);
-      const uint64_t rank = rank_of(int32_t(score[l]), q[l]);
-      if (p_.current[index[l]] == int32_t(z_) || !better(rank, index[l], best.worst())) continue;
-      if (path_clear(p_, blockers_, index[l], z_)) best.offer(rank, index[l]);
-      else ++shut_;
-    }
-  }
-  bool hidden(const Block& node, int lane) const {
-    if (shut_ < kShutBeforeBoxes) return false;
-    return blockers_.block_all(rect_of(node, lane), {p_.zx[z_], p_.zy[z_], p_.zx[z_], p_.zy[z_]});
-  }
-  const Problem& p_;
-  const Scale& s_;
-  const AgentTree& tree_;
-  const size_t z_;
-  Blockers blockers_;
-  uint32_t shut_ = 0;
-};
+// The best agent of a zone; `current` lists the agents that have it now.
+inline Best<1> best_agent(const Problem& p, const Scale& s, const AgentTree& tree, size_t zone, const uint32_t* current,
+                          size_t current_count, const Key& known) {
+  return Search<Of::agents, 1>(p, s, tree, zone, 1, current, current_count, known).best;
+}
 
 }  // namespace DW_ISA

@@ -159,7 +159,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
     for (const uint64_t budget : {uint64_t(500), uint64_t(0)}) {
       uint32_t bound = 0;
       std::vector<int32_t> improved = assigned;
-      swap.add(table.swap(p, kCandidates, zone.data(), score.data(), count.data(), budget, improved.data(), &bound,
+      swap.add(table.swap(p, kCandidates, zone.data(), score.data(), count.data(), 10, budget, improved.data(), &bound,
                           memory.p));
       swap.add(bound);
       swap.add(improved);

@@ -9,8 +9,6 @@
 namespace DW_ISA {
 namespace {
 
-constexpr int kSweepsMax = 10;
-
 class Sweeps {
  public:
   Sweeps(const Problem& p, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count, int32_t* assigned,
@@ -37,10 +35,10 @@ class Sweeps {
     }
   }
 
-  uint64_t run(uint64_t budget, uint32_t* bound) {
+  uint64_t run(uint32_t sweeps, uint64_t budget, uint32_t* bound) {
     *bound = 1;
     uint64_t left = budget == 0 ? ~uint64_t(0) : budget;
-    for (int sweep = 0; sweep < kSweepsMax; ++sweep) {
+    for (uint32_t sweep = 0; sweep < sweeps; ++sweep) {
       const uint32_t before = clock_;
       for (size_t a = 0; a < p_.n; ++a) {
         uint32_t tests;
@@ -131,10 +129,10 @@ class Sweeps {
 }  // namespace
 
 uint64_t swap(const Problem& problem, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count,
-              uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace) {
+              uint32_t sweeps, uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace) {
   FpGuard guard;
-  Sweeps sweeps(problem, k, zone, score, count, assigned, Arena(workspace));
-  return sweeps.run(budget, bound);
+  Sweeps work(problem, k, zone, score, count, assigned, Arena(workspace));
+  return work.run(sweeps, budget, bound);
 }
 
 }  // namespace DW_ISA

@@ -12,6 +12,7 @@ const droveway::CoordTable coord_table = {
     .idle_norm = idle_norm,
     .zone_base = zone_base,
     .candidates = candidates,
+    .list_scores = list_scores,
     .greedy = greedy,
     .swap = swap,
     .pair_values = pair_values,

@@ -85,12 +85,14 @@ struct CoordTable {
                     const float* weights, size_t n, float* out);
   // the k ≤ 256 best zones of each agent, rows of k; workspace of plan_workspace(n, m, shapes) bytes
   void (*candidates)(const Problem& problem, size_t k, int32_t* zone, int32_t* score, uint32_t* count, void* workspace);
+  // the score of each agent with each zone of its row of k
+  void (*list_scores)(const Problem& problem, size_t k, const int32_t* zone, const uint32_t* count, int32_t* score);
   // greedy assignment; zone and count may hold candidates of k (they only save time), or zone is null
   void (*greedy)(const Problem& problem, size_t k, const int32_t* zone, const uint32_t* count, int32_t* assigned,
                  void* workspace);
-  // improves `assigned` in place; returns the tests made, *bound = 1 where a bound ended the search
+  // improves `assigned` in place by at most that many sweeps; returns the tests made, *bound = 1 where a bound ended the search
   uint64_t (*swap)(const Problem& problem, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count,
-                   uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace);
+                   uint32_t sweeps, uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace);
   // score, travel and whether the score saturated, of each agent with its zone
   void (*pair_values)(const Problem& problem, const int32_t* assigned, int32_t* score, uint32_t* travel,
                       uint8_t* saturated);

@@ -69,7 +69,7 @@ def test_indices_outside_their_tables_are_refused(arguments):
     zone[4, 2] = 30
     assigned = np.full(20, -1, np.int32)
     with pytest.raises(ValueError, match=r"^zone must hold indices of zones$"):
-        _kernels.swap(*arguments, zone, score, count, 0, assigned)
+        _kernels.swap(*arguments, zone, score, count, 10, 0, assigned)
     zone[4, 2], count[9] = 0, 4
     with pytest.raises(ValueError, match=r"^count must be at most k$"):
         _kernels.greedy(*arguments, (zone, count), assigned)
@@ -130,7 +130,7 @@ def test_an_output_that_shares_memory_with_an_input_is_refused(arguments):
     with pytest.raises(ValueError, match=message):
         _kernels.greedy(*arguments, (zone, count), zone.reshape(-1)[:20])
     with pytest.raises(ValueError, match=message):
-        _kernels.swap(*arguments, zone, score, count, 0, zone.reshape(-1)[5:25])
+        _kernels.swap(*arguments, zone, score, count, 10, 0, zone.reshape(-1)[5:25])
     current = arguments[0][7]
     with pytest.raises(ValueError, match=message):
         _kernels.candidates(*arguments, current.reshape(20, 1), np.zeros((20, 1), np.int32), count)

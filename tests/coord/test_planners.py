@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from coord import CoordHealth, CoordStatus, backend, plan_greedy, plan_ref, plan_swap
+from coord import CoordHealth, CoordStatus, backend, exchange_sets, plan_greedy, plan_ref, plan_swap
 from coord.problem import NONE
 from coord.situation import situation
+from coord.swap import swap_assignment
 from tensor import _kernels as tensor_kernels
 
 seeds = st.integers(0, 2**20)
@@ -126,6 +127,69 @@ def test_the_reported_bound_is_never_below_the_optimum(make_fleet, n):
         assert made.bound >= worth[rows, columns].sum() >= 0
         assert made.bound >= made.stats.score_sum
         assert made.gap >= 0
+
+
+@pytest.mark.parametrize(
+    ("least", "fine", "whole"), [(32, 4096, 16_384), (2, 4096, 16_384), (2, 30, 16_384), (2, 30, 40)]
+)
+@given(seed=seeds, n=st.integers(0, 70), m=st.integers(0, 70))
+@settings(max_examples=8, deadline=None)
+def test_swap_among_few_agents_and_zones_is_the_dense_definition(make_fleet, least, fine, whole, seed, n, m):
+    fleet = make_fleet(seed, n, m, k_candidates=6)
+    problem = problem_of(fleet)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exchange_sets, "SET_MIN", least)
+        patch.setattr(exchange_sets, "FINE_MAX", fine)
+        patch.setattr(exchange_sets, "WHOLE_MAX", whole)
+        total = swap_assignment(problem, 6, 2**63).tests
+        sums = []
+        for budget in (1, 40, total // 2, total, 2**63):
+            made = swap_assignment(problem, 6, budget)
+            wanted = plan_ref.swap_plan(problem, 6, budget)
+            assert made.assigned.tobytes() == wanted[0].tobytes()
+            assert (made.tests, made.bound_reached) == wanted[1:]
+            assert made.tests <= budget or budget == 0
+            if budget:
+                sums.append(int(backend.pair_values(problem, made.assigned)[0].sum(dtype=np.int64)))
+        made, wanted = swap_assignment(problem, 6, 0), plan_ref.swap_plan(problem, 6, 0)
+        assert made.assigned.tobytes() == wanted[0].tobytes()
+        assert made.bound_reached or len(problem.agents) <= whole
+    if (backend.greedy(problem) != NONE).all():
+        assert sums == sorted(sums)
+
+
+def test_exchange_sets_are_nested_and_hold_the_longest_ways():
+    rng = np.random.default_rng(0)
+    for n in (0, 63, 64, 1000, 5000):
+        travel, assigned = rng.integers(0, 50, n).astype(np.uint32), rng.permutation(n).astype(np.int32)
+        assigned[rng.random(n) < 0.2] = NONE
+        served = np.flatnonzero(assigned != NONE)
+        order = served[np.lexsort((served, -travel[served].astype(np.int64)))]
+        sets = list(exchange_sets.exchange_sets(travel, assigned))
+        share, factor = (2, 2) if n <= 4096 else (6, 3)
+        sizes = [len(served) // share]
+        while sizes[-1] // factor >= 32:
+            sizes.append(sizes[-1] // factor)
+        assert [s.tolist() for s in sets] == [np.sort(order[:k]).tolist() for k in sizes[::-1] if k >= 32]
+
+
+@pytest.mark.parametrize(("n", "share"), [(600, 0.04), (3000, 0.04)])
+def test_swap_is_within_a_few_percent_of_the_least_travel(make_fleet, n, share):
+    fleet = make_fleet(n, n, n, rich=False, w_priority=0.0, w_idle=0.0, w_switch=0.0, max_travel_ticks=65536)
+    fleet.agents["speed"], fleet.kernels = 0.02, fleet.kernels[:0]
+    problem = problem_of(fleet)
+    dx, dy = (np.subtract.outer(getattr(problem.zones, v), getattr(problem.agents, v)) for v in "xy")
+    ticks = np.ceil(np.hypot(dx, dy) / problem.agents.speed[0])
+    rows, columns = linear_sum_assignment(ticks)
+    least = ticks[rows, columns].sum()
+    travel = (
+        plan_swap(fleet.agents, fleet.zones, [], [], fleet.config, now_tick=1000).rows["travel"].sum(dtype=np.int64)
+    )
+    greedy = (
+        plan_greedy(fleet.agents, fleet.zones, [], [], fleet.config, now_tick=1000).rows["travel"].sum(dtype=np.int64)
+    )
+    assert greedy > 1.2 * least
+    assert 0.999 * least <= travel <= (1 + share) * least  # distances here are in float64
 
 
 def test_swap_takes_most_of_what_greedy_leaves_in_travel(make_fleet):
@@ -271,8 +335,7 @@ def test_when_all_zones_are_blocked_every_agent_is_unsafe(make_fleet):
 def test_five_hundred_agents_planned_sparsely_equal_the_dense_definition(make_fleet):
     fleet = make_fleet(5, 500, 500, rich=False)
     problem = problem_of(fleet)
-    found = plan_ref.candidates(problem, 24)
-    dense, _, _ = plan_ref.swap(problem, found, plan_ref.greedy(problem), 0)
+    dense, _, _ = plan_ref.swap_plan(problem, 24, 0)
     zone = fleet.plan().rows["zone"]
     zones = np.sort(fleet.zones["id"])
     assert hashlib.sha256(zone.tobytes()).digest() == hashlib.sha256(zones[dense].tobytes()).digest()
