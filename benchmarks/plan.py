@@ -113,8 +113,7 @@ def dense_rows(fleet: Fleet) -> tuple[bytes, bytes]:
     problem = situation(
         fleet.agents, fleet.zones, np.zeros(0, OBSTACLE_DTYPE), fleet.kernels, CONFIG, now_tick=fleet.now
     ).problem
-    found = plan_ref.candidates(problem, CONFIG.k_candidates)
-    assigned, _, _ = plan_ref.swap(problem, found, plan_ref.greedy(problem), 0)
+    assigned, _, _ = plan_ref.swap_plan(problem, CONFIG.k_candidates, 0)
     rows = made.rows.copy()
     rows["score"], rows["travel"], _ = plan_ref.pair_values(problem, assigned)
     rows["zone"] = fleet.zones["id"][assigned]
