@@ -15,6 +15,7 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from coord.audit_place import AuditPlace
+from coord.change_check import ChangeCheck
 from coord.decision_check import DecisionCheck
 from coord.divergence import FRAME_DTYPE, Divergence
 from coord.errors import CoordError, InputsError, RunError
@@ -48,6 +49,7 @@ class Auditor:
         self._replan = replan
         self._resimulate = resimulate
         self._check = DecisionCheck(report, self.at)
+        self._changes = ChangeCheck(report)
         self._scenario: Event | None = None
         self._map: Mapping[str, Any] | None = None
         self._pending: list[tuple[int, Event]] = []
@@ -99,6 +101,13 @@ class Auditor:
 
     def event(self, rank: int, event: Event) -> None:
         """One event."""
+        if event.kind == CHANGE and self._scenario is not None and event.producer == self.at.producer:
+            self.shown += 1
+            self._in_sequence(rank, event.producer, event.sequence)
+            self._envelope(rank, event)
+            self._no_parents(rank, event)
+            self._changes.add(rank, event)
+            return
         if event.kind not in (SCENARIO, INPUTS, FRAME):
             self.others(rank, 1, event.producer, event.kind, event.sequence)
             return
@@ -172,6 +181,7 @@ class Auditor:
     def _forget(self) -> None:
         """Events are missing: what a delta would change is not known until the next key."""
         self._inputs, self._pending, self._twin = None, [], None
+        self._changes.forget()
         self._resimulate, self.at.gap, self.at.lost, self.at.resume = False, True, True, True
 
     def conclude(self, report: Report) -> None:
@@ -181,12 +191,20 @@ class Auditor:
             return
         if self._scenario is None and not (report.retired and report.retired[0][0] == 0):
             self._report.tell(None, "scenario", "a coord.scenario event at rank 0", "none")
+        self._end_changes()
         if self.at.hole is not None:
             self._not_replayable(*self.at.hole, 0)
         self._tell_not_replayable()
         for rank, _ in self._pending if self.at.hole is None else ():
             self._report.tell(rank, "inputs", "a frame after them", "the end of the ledger")
         report.take_over(self._report)
+
+    def _end_changes(self) -> None:
+        """Changes after the last frame are made again up to the last of them."""
+        last = self._changes.last_tick
+        if self._twin is not None and last is not None:
+            self._twin.go_on(last)
+        self._changes.end(None if self._twin is None else self._twin.changes(), self.at.hole is None)
 
     def _begin(self, event: Event) -> None:
         from coord import stl
@@ -211,19 +229,22 @@ class Auditor:
         pending, self._pending = self._pending, []
         report.frames += 1
         self.lead_frames += rank < self.lead_until
-        whole = self.at.hole is None
+        whole = known = self.at.hole is None
         if self.at.hole is not None:
             pending, whole = self._cross(self.at.hole, event, pending)
             self.at.hole = None
         parents = tuple(sorted(part.id for _, part in pending))
         if self.at.resume:
+            known = False
             self._resume_from(event)
         elif event.parents != parents and whole:
             self._report.tell(
                 rank, "parents", f"{len(parents)} inputs before it", f"{len(event.parents)} other parents"
             )
         if not self._rebuild(rank, event, pending):
-            if not self._made_again(rank, event):
+            made_again = self._made_again(rank, event)
+            self._compare_changes(event, known)
+            if not made_again:
                 self._check.chain(rank, event)
                 if self.at.unreplayable is not None:
                     self._not_replayable(rank, rank, 1)
@@ -240,6 +261,7 @@ class Auditor:
         got = np.frombuffer(frame_bytes, FRAME_DTYPE)[0]
         self._in_step(rank, event)
         entry = None if self._twin is None else self._twin.entry(event.tick, rows)
+        self._compare_changes(event, known)
         if entry is not None and self._twin is not None:
             diverged = (
                 self._check.made_inputs(rank, event, pending, entry, self._twin.world.inputs, self._inputs) or diverged
@@ -338,7 +360,7 @@ class Auditor:
         """The first frame after a gap that has been told: what it should follow is lost, it is taken at its word."""
         self.at.resume = False
         if self._setup is not None:
-            self.at.tick_before = event.tick - self._setup.every_ticks
+            self.at.tick_before = (event.tick - 1) // self._setup.every_ticks * self._setup.every_ticks
         stored = event.effect[:DECISION_FRAME_BYTES]
         if len(stored) == DECISION_FRAME_BYTES:
             frame = np.frombuffer(stored, FRAME_DTYPE)[0]
@@ -396,10 +418,19 @@ class Auditor:
     def _in_step(self, rank: int, event: Event) -> None:
         if self._setup is None:
             return
-        expected = 0 if self.at.tick_before is None else self.at.tick_before + self._setup.every_ticks
-        if event.tick != expected:
-            self._report.tell(rank, "tick", str(expected), str(event.tick))
+        before, every = self.at.tick_before, self._setup.every_ticks
+        last = 0 if before is None else (before // every + 1) * every
+        first = last if before is None or not self._setup.on_events else before + 1
+        if not first <= event.tick <= last:
+            expected = str(last) if first == last else f"{first} to {last}"
+            self._report.tell(rank, "tick", expected, str(event.tick))
             self._twin = None
+
+    def _compare_changes(self, event: Event, known: bool) -> None:
+        """What happened since the frame before, against what is made again; the twin stands at the frame's tick."""
+        made = None if self._twin is None else self._twin.changes()
+        on_events = self._setup is not None and self._setup.on_events
+        self._changes.frame(self.at.tick_before, event.tick, on_events, made, known)
 
     def _chain_on(self, event: Event) -> None:
         """The next frame follows the stored one, so that one divergence is not told again at every later frame."""

@@ -46,6 +46,8 @@ class DemandChange:
     opened: int = 0  # tasks that came
     served: int = 0  # tasks that were done
     expired: int = 0  # tasks that nobody did in time
+    refused: int = 0  # tasks that came when as many as may be were open
+    calls: bool = False  # whether it calls for a plan at this tick, where plans are made on events
 
 
 class DemandModel(Protocol):
@@ -65,4 +67,10 @@ class PersistentDemand:
 
 def demand_model(setup: Setup) -> DemandModel:
     """The model that a scenario names."""
-    return PersistentDemand()
+    if setup.demand.model == "persistent":
+        return PersistentDemand()
+    from coord.arrivals import Arrivals
+    from coord.tasks import TaskDemand, ZoneDemand
+
+    arrivals = Arrivals(setup.demand, setup.seed, setup.grid, setup.agents)
+    return (TaskDemand if setup.demand.where == "tasks" else ZoneDemand)(setup.demand, arrivals)

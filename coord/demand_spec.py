@@ -109,7 +109,9 @@ class DemandSpec:
         for name in ("where", "rate", "open_max", "deadline_ticks"):
             _same_kind(name, value[name], "demand")
         box, task = value["box"], value["task"]
-        if not (_floats(box, 4) and all(abs(v) <= POSITION_MAX_M for v in box) and box[0] <= box[2] and box[1] <= box[3]):
+        if not (
+            _floats(box, 4) and all(abs(v) <= POSITION_MAX_M for v in box) and box[0] <= box[2] and box[1] <= box[3]
+        ):
             raise ValueError("demand.box: expected [x0, y0, x1, y1] within 2^20, x0 <= x1 and y0 <= y1")
         if not isinstance(task, dict) or set(task) != set(TASK_KEYS):
             raise ValueError(f"demand.task: expected {', '.join(TASK_KEYS)}")
@@ -118,7 +120,11 @@ class DemandSpec:
         if not isinstance(value["spots"], list) or len(value["spots"]) > SPOTS_MAX:
             raise ValueError(f"demand.spots: expected at most {SPOTS_MAX} maps")
         data = value["replayed"]
-        if not isinstance(data, bytes) or len(data) % TASK_DTYPE.itemsize or len(data) > TASKS_MAX * TASK_DTYPE.itemsize:
+        if (
+            not isinstance(data, bytes)
+            or len(data) % TASK_DTYPE.itemsize
+            or len(data) > TASKS_MAX * TASK_DTYPE.itemsize
+        ):
             raise ValueError(f"demand.replayed: expected at most {TASKS_MAX} tasks of {TASK_DTYPE.itemsize} bytes")
         replayed = np.frombuffer(data, TASK_DTYPE)
         fault = task_fault(replayed)

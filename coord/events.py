@@ -67,6 +67,11 @@ class FleetEvent:
     record: bytes = b""  # AgentState, WorkZone or Obstacle; in a scenario empty where none is given
     points: bytes = b""  # float32 pairs: the corners of a polygon
 
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where it stands in the order of a scenario: no two events share one."""
+        return self.tick, self.kind, self.id
+
     def to_map(self) -> dict[str, Any]:
         """The map of the effect; the tick is the event's own."""
         return {
@@ -126,7 +131,9 @@ class FleetEvent:
             polygon = dtype is OBSTACLE_DTYPE and int(record["kind"]) == 1
         corners, rest = divmod(len(self.points), 8)
         if rest or len(self.points) > POINTS_BYTES_MAX or (corners >= 3) != polygon or (corners and not polygon):
-            raise ValueError(f"points: expected {'at least 3 pairs' if polygon else 'none'}, got {len(self.points)} bytes")
+            raise ValueError(
+                f"points: expected {'at least 3 pairs' if polygon else 'none'}, got {len(self.points)} bytes"
+            )
 
 
 def event_of(kind: EventKind, record: np.void, tick: int, **fields: Any) -> FleetEvent:

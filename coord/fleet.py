@@ -113,7 +113,8 @@ def from_file(what: str, path: Path, file: str, most: int) -> Records:
     where = f"[{what}] file {path.name}"
     try:
         with open_regular(path) as stream:
-            count = _npy_count(stream, dtype, path.stat().st_size, file, where, most)
+            kind = "AgentState" if dtype is AGENT_DTYPE else "WorkZone"
+            count = npy_count(stream, dtype, kind, path.stat().st_size, file, where, most)
             out = np.fromfile(stream, dtype, count)
     except OSError as error:
         raise ScenarioError(file, where, unreadable(error)) from error
@@ -132,7 +133,8 @@ def from_file(what: str, path: Path, file: str, most: int) -> Records:
     return out
 
 
-def _npy_count(stream: Any, dtype: np.dtype[np.void], size: int, file: str, where: str, most: int) -> int:
+def npy_count(stream: Any, dtype: np.dtype[np.void], kind: str, size: int, file: str, where: str, most: int) -> int:
+    """How many records follow the header of a .npy file, which is read; ScenarioError where they are others."""
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise ScenarioError(file, where, f"expected .npy version 1.0 or 2.0, got {version[0]}.{version[1]}")
@@ -145,7 +147,6 @@ def _npy_count(stream: Any, dtype: np.dtype[np.void], size: int, file: str, wher
         raise
     except Exception as error:  # numpy's parser lets errors of the tokenizer through
         raise ScenarioError(file, where, f"is not a .npy file: {str(error)[:200]}") from error
-    kind = "AgentState" if dtype is AGENT_DTYPE else "WorkZone"
     if got != dtype:
         raise ScenarioError(
             file, where, f"expected {kind} records of {dtype.itemsize} bytes, got dtype {str(got)[:60]}"

@@ -77,7 +77,8 @@ class StraightMotion:
 
     def resize(self, agents: Records, kept: Rows) -> None:
         """Goals go with their agents."""
-        self._goal = np.where(kept[:, None] >= 0, self._goal[kept] if len(self._goal) else F32(0), F32(0))
+        before, self._goal = self._goal, np.zeros((len(kept), 3), np.float32)
+        self._goal[kept >= 0] = before[kept[kept >= 0]]
 
     def start(self, rows: Rows, zones: Records) -> None:
         """The centre of the zone is the goal."""

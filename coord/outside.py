@@ -7,7 +7,7 @@ are applied in the order (kind, id); an event that finds nothing to change leave
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -214,7 +214,7 @@ class Outside:
             blocked |= blocked_cells(base, record[0])
         return Grid(base.width, base.height, base.cell_m, base.x0, base.y0, blocked)
 
-    _handlers: dict[EventKind, Callable[[Outside, World, Sequence[FleetEvent]], list[FleetEvent]]] = {
+    _handlers: ClassVar[dict[EventKind, Callable[[Outside, World, Sequence[FleetEvent]], list[FleetEvent]]]] = {
         EventKind.AGENT_LOST: _lost,
         EventKind.AGENT_BACK: _back,
         EventKind.FAULT: _fault,
@@ -268,10 +268,10 @@ class _Shapes:
     def site(self) -> tuple[Records, Rings | None]:
         """All of them by id; polygons' rings in the same order."""
         out = np.zeros(len(self.records), OBSTACLE_DTYPE)
-        polygons = []
+        polygons: list[list[list[float]]] = []
         for row, number in enumerate(sorted(self.records)):
             out[row] = self.records[number][0]
             if number in self._corners:
                 out[row]["ring"] = len(polygons)
-                polygons.append(self._corners[number])
-        return out, Rings.of(polygons) if polygons else None  # type: ignore[arg-type]
+                polygons.append(self._corners[number].tolist())
+        return out, Rings.of(polygons) if polygons else None

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from coord.checks import EXTERNAL
 from coord.chronicle import Chronicle, Entry
 from coord.errors import BadInput, RowsError
+from coord.events import FleetEvent
 from coord.plan import Plan
 from coord.records import Records
 from coord.setup import Setup
@@ -33,6 +34,25 @@ class RunTwin:
         self.plan: Plan | None = None
         self._chronicle = Chronicle()
         self._entry: Entry | None = None
+        self._changes: list[FleetEvent] = []
+        self._begun = 0
+
+    def changes(self) -> list[FleetEvent]:
+        """What happened from outside since this was asked last, up to the tick that was begun last."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def go_on(self, tick: int) -> None:
+        """Up to a tick, its own changes among them, as long as no tick on the way is planned."""
+        while not self._is_planned() and self.world.tick < tick:
+            self.world.advance()
+
+    def _is_planned(self) -> bool:
+        planned = self.world.is_planned()
+        if self._begun != self.world.tick:
+            self._begun = self.world.tick
+            self._changes += self.world.happened
+        return planned
 
     def _stored_choice(self, *tables: Records, **rest: Any) -> npt.NDArray[np.uint32]:
         if self._rows is None:
@@ -43,14 +63,14 @@ class RunTwin:
         """The entry of a planned tick; None where the tick can't be reached or planned. `rows` are the stored ones."""
         self.plan = self._entry = self._rows = None
         while self.world.tick < tick:
-            if self.world.is_planned():  # a tick whose events are retired
+            if self._is_planned():  # a tick whose events are retired
                 try:
                     self._entry = self._chronicle.entry(self.world.tick, self.world.inputs, self.world.plan_tick())
                 except BadInput:
                     return None
                 self.world.assign(self._entry.rows)
             self.world.advance()
-        if self.world.tick != tick or not self.world.is_planned():
+        if self.world.tick != tick or not self._is_planned():
             return None
         self._rows = rows
         try:

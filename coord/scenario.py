@@ -20,6 +20,7 @@ from blake3 import blake3
 from coord import fleet
 from coord.checks import PLANNERS
 from coord.errors import MapError, ScenarioError, unreadable
+from coord.faults import Faults
 from coord.fleet import Draw
 from coord.grid import Grid
 from coord.inputs import PART_BYTES_MAX
@@ -28,9 +29,9 @@ from coord.queues import LATER_SHIFT
 from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, PlanConfig
 from coord.regular_file import open_regular
 from coord.rings import Rings
+from coord.scenario_events import SHAPE_CODES, SHAPE_KEYS, EventRows, check_event_row, demand_spec, event_order
 from coord.scenario_schema import (
     AGENTS_MAX,
-    DEMANDS,
     OBSTACLE_KINDS,
     REQUIRED,
     TABLES,
@@ -52,7 +53,6 @@ RINGS_BYTES_MAX = PART_BYTES_MAX - 64  # they stand in one part of coord.inputs
 INPUTS_BYTES_MAX = 120_000_000  # 16 parts of 8 MiB, none filled to the last byte
 SCENARIO_BYTES_MAX = 16_000_000  # of an event's 16 MiB
 PLANNER_CODES = {name: code for code, name in PLANNERS.items()}
-_KIND_CODES = {"circle": 0, "polygon": 1, "box": 2}
 
 
 @dataclass(frozen=True)
@@ -228,20 +228,21 @@ def _rows(table: Table, value: Any, file: str) -> list[Document]:
                 raise ScenarioError(file, where, f"have the same id {row['id']}")
             seen[row["id"]] = number
         return sorted(rows, key=lambda row: int(row["id"]))
+    if table.name == "event":
+        return sorted(rows, key=event_order)
     return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
-
-
-_SHAPE_KEYS = {"circle": ("x", "y", "radius"), "box": ("x", "y", "radius", "half_y"), "polygon": ("points",)}
 
 
 def _check_row(name: str, row: Mapping[str, Any], file: str, where: str) -> None:
     """What no single key says: the keys of a shape, and the least size of a weight."""
     if name == "obstacle":
-        keys = _SHAPE_KEYS[row["kind"]]
+        keys = SHAPE_KEYS[row["kind"]]
         for key in ("x", "y", "radius", "half_y", "points"):
             if (key in keys) != (row[key] is not None):
                 what = "is missing" if row[key] is None else "does not belong"
                 raise ScenarioError(file, f"{where}{key}", f"{what} in a {row['kind']}: {', '.join(keys)}")
+    if name == "event":
+        check_event_row(row, file, where)
     if name == "kernel" and row["weight"] != 0 and abs(row["weight"]) < math.ldexp(1.0, -64):
         raise ScenarioError(file, f"{where}weight", f"expected 0 or a size of at least 2^-64, got {row['weight']}")
 
@@ -250,8 +251,6 @@ def _table(table: Table, values: Mapping[str, Any], file: str, where: str, known
     names = [key.name for key in table.keys]
     for name in values:
         if name not in names:
-            if table.name == "faults":
-                raise ScenarioError(file, f"{where}{name}", "faults come in a later version")
             raise ScenarioError(file, f"{where}{name}", f"unknown key (nearest: {nearest(name, known or names)})")
     out: Document = {}
     for key in table.keys:
@@ -268,7 +267,7 @@ def _checked(key: Key, value: Any, file: str, where: str) -> Any:
     fault = fault_of(key, value)
     if fault is not None:
         raise ScenarioError(file, where, fault)
-    return _as_float(value) if key.kind not in ("int", "str", "bool") else value
+    return _as_float(value) if key.kind not in ("int", "str", "bool", "span") else value
 
 
 def _as_float(value: Any) -> Any:
@@ -286,8 +285,13 @@ def _setup(document: Document, base_dir: Path, file: str) -> Setup:
     if grid is not None:
         fleet.check_on_grid(agents, zones, grid, file, agent_ids, zone_ids)
     obstacles, rings = _obstacles(document.get("obstacle", []))
+    demand = demand_spec(document, base_dir, grid, file)
+    event_rows = EventRows(
+        agents, zones, agent_ids, zone_ids, len(obstacles), grid, file, tasks=demand.model != "persistent"
+    )
+    faults = document.get("faults")
     origin = document["origin"]
-    plan = {key: value for key, value in document["plan"].items() if key not in ("every_ticks", "queue")}
+    plan = {key: value for key, value in document["plan"].items() if key not in ("every_ticks", "on_events", "queue")}
     plan["flags"] += (document["plan"]["queue"] - 1) << LATER_SHIFT
     setup = Setup(
         name=name,
@@ -297,7 +301,7 @@ def _setup(document: Document, base_dir: Path, file: str) -> Setup:
         every_ticks=document["plan"]["every_ticks"],
         config=PlanConfig(**{**plan, "planner": PLANNER_CODES[plan["planner"]]}),
         motion=motion,
-        demand=document["demand"]["model"],
+        demand=demand,
         grid=grid,
         rings=rings,
         obstacles=obstacles,
@@ -309,27 +313,38 @@ def _setup(document: Document, base_dir: Path, file: str) -> Setup:
         agent_ids=tuple(agent_ids),
         zone_ids=tuple(zone_ids),
         toml_digest=blake3(canonical_text(document).encode()).digest(),
+        on_events=document["plan"]["on_events"],
+        events=event_rows.events(document.get("event", [])),
+        faults=None if faults is None else Faults.of(faults),
     )
     _check_size(setup, file)
     return setup
 
 
 def _check_size(setup: Setup, file: str) -> None:
-    """What the first event of a run and a part of its inputs must hold whole."""
-    rings = 0 if setup.rings is None else setup.rings.table.nbytes + setup.rings.points.nbytes
+    """What the first event of a run and a part of its inputs must hold whole, with all that may come later."""
+    added = [event for event in setup.events if event.record]
+    points = sum(len(event.points) + 8 for event in added if event.points)
+    rings = points + (0 if setup.rings is None else setup.rings.table.nbytes + setup.rings.points.nbytes)
     if rings > RINGS_BYTES_MAX:
         raise ScenarioError(
             file, "[[obstacle]] points", f"expected at most {RINGS_BYTES_MAX} bytes in all polygons, got {rings}"
         )
     cells = 0 if setup.grid is None else setup.grid.width * setup.grid.height // 8
     ids = 9 * (len(setup.agent_ids) + len(setup.zone_ids))
-    size = rings + setup.obstacles.nbytes + setup.kernels.nbytes + cells + ids
+    demand = setup.demand
+    tasks = demand.replayed.nbytes + sum(64 + 32 * len(spot.path) for spot in demand.spots)
+    size = rings + setup.obstacles.nbytes + setup.kernels.nbytes + cells + ids + tasks + 160 * len(setup.events)
     if size > SCENARIO_BYTES_MAX:
         raise ScenarioError(
-            file, "", f"expected at most {SCENARIO_BYTES_MAX} bytes of obstacles, kernels, map and ids, got {size}"
+            file,
+            "",
+            f"expected at most {SCENARIO_BYTES_MAX} bytes of obstacles, kernels, map, ids, events and demand, "
+            f"got {size}",
         )
     tables = (setup.agents, setup.zones, setup.obstacles, setup.kernels)
     inputs = sum(len(table) * (4 + table.dtype.itemsize) for table in tables) + rings + cells
+    inputs += 52 * (len(added) + (demand.open_max if demand.where == "tasks" else 0))
     if inputs > INPUTS_BYTES_MAX:
         raise ScenarioError(
             file, "", f"expected at most {INPUTS_BYTES_MAX} bytes of agents, zones and all else at a tick, got {inputs}"
@@ -399,13 +414,13 @@ def _obstacles(rows: list[Document]) -> tuple[Records, Rings | None]:
     for number, row in enumerate(rows):
         kind = row["kind"]
         assert kind in OBSTACLE_KINDS
-        out[number]["id"], out[number]["kind"] = number, _KIND_CODES[kind]
+        out[number]["id"], out[number]["kind"] = number, SHAPE_CODES[kind]
         out[number]["margin"] = row["margin"]
         if kind == "polygon":
             out[number]["ring"] = len(polygons)
             polygons.append(row["points"])
         else:
-            for name in _SHAPE_KEYS[kind]:
+            for name in SHAPE_KEYS[kind]:
                 out[number][name] = row[name]
     return out, Rings.of(polygons) if polygons else None
 
@@ -417,6 +432,3 @@ def _kernels(rows: list[Document]) -> Records:
         for name in ("x", "y", "sigma", "weight"):
             out[number][name] = row[name]
     return out
-
-
-assert DEMANDS == ("persistent",), "a new demand model needs its parameters here and in world.py"

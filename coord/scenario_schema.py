@@ -10,7 +10,7 @@ import difflib
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 U32_MAX = 2**32 - 1
@@ -25,9 +25,17 @@ NAME_BYTES_MAX = 60  # the producer "sim/" + name has at most 64 bytes
 PLANNERS = ("greedy", "swap")
 PLANNERS_LATER = ("auction", "exact")
 MOTIONS = ("straight", "grid", "pibt")
-DEMANDS = ("persistent",)
-DEMANDS_LATER = ("poisson", "gaussians", "tasks")
+DEMANDS = ("persistent", "uniform", "hot_spots", "moving", "replayed")
+PLACES = ("tasks", "zones")
 OBSTACLE_KINDS = ("circle", "polygon", "box")
+EVENT_SHAPES = (*OBSTACLE_KINDS, "cells")
+EVENTS = (
+    "agent_lost", "agent_back", "fault", "silent", "delay", "zone_added", "zone_removed", "obstacle_added",
+    "obstacle_removed",
+)  # fmt: skip
+OPEN_MAX = 100_000  # tasks open at a time
+RATE_MAX = 1024.0  # tasks a tick
+PATH_MAX = 65_536  # places of one path
 
 REQUIRED = object()  # a key without a default: it must be given
 
@@ -36,7 +44,8 @@ REQUIRED = object()  # a key without a default: it must be given
 class Key:
     """One key: its type, default, bounds, and the line that documents it.
 
-    `kind` is "int", "float", "str", "bool", "position" (a float within ±2^20), "point3", "points" or "matrix".
+    `kind` is "int", "float", "str", "bool", "position" (a float within ±2^20), "point3", "points", "matrix", "span"
+    (two integers, least and most), or "path" (places with their ticks).
     """
 
     name: str
@@ -113,6 +122,7 @@ TABLES: dict[str, Table] = {
             (
                 Key("planner", "str", "swap", "who decides", choices=PLANNERS, later=PLANNERS_LATER),
                 _u32("every_ticks", 1, "a plan is made at ticks that this number divides", 1),
+                Key("on_events", "bool", False, "a plan is made also at ticks at which something happens", quiet=True),
                 _f32("w_priority", 1.0, "weight of the zone's priority"),
                 _f32("w_idle", 1.0, "weight of the time since the last service"),
                 _f32("w_cover", 1.0, "weight of the kernels that attract"),
@@ -209,11 +219,74 @@ TABLES: dict[str, Table] = {
         Table(
             "demand", "How zones come and go",
             (
-                Key("model", "str", "persistent", "persistent: zones stay, and wait for their next service",
-                    choices=DEMANDS, later=DEMANDS_LATER),
+                Key("model", "str", "persistent", "persistent: zones stay, and wait for their next service; else tasks "
+                    "come, at places of their own", choices=DEMANDS),
+                Key("where", "str", "tasks", "tasks: each is a new zone; zones: each raises the priority of a zone",
+                    choices=PLACES, quiet=True),
+                Key("rate", "float", 1.0, "tasks that come in a tick, on average", 0.0, RATE_MAX, quiet=True),
+                Key("open_max", "int", 1000, "most tasks open at a time; what comes then is refused", 1, OPEN_MAX,
+                    quiet=True),
+                Key("deadline_ticks", "int", 0, "ticks after which a task that nobody serves is gone; 0: it stays",
+                    0, U32_MAX, quiet=True),
+                Key("box", "box", None, "[x0, y0, x1, y1] metres: where uniform tasks come when there is no map; "
+                    "default [0, 0, 100, 100]"),
+                Key("file", "str", None, "tasks of a replayed demand: a .npy or .jsonl file, relative to SITE.toml"),
+                Key("blake3", "str", None, "BLAKE3 of that file, 64 hexadecimal digits; checked when given"),
+                replace(_RADIUS, quiet=True), replace(_PRIORITY, quiet=True, text="priority of a task; where = "
+                "\"zones\": what it adds to that of its zone"),
+                replace(_SERVICE, quiet=True), replace(_NEEDS, quiet=True), replace(_COST, quiet=True),
             ),
         ),
-        Table("faults", "Later versions put faults here: this version has none, so the table must be empty", ()),
+        Table(
+            "hot_spot", "One Gaussian of the demand: where tasks come",
+            (
+                _position("x", REQUIRED, "metres east"), _position("y", REQUIRED, "metres north"),
+                _f32("sigma", REQUIRED, "metres", math.ldexp(1.0, -10), math.ldexp(1.0, 20)),
+                _f32("weight", 1.0, "its share of the tasks, among those of all hot spots", math.ldexp(1.0, -20),
+                     math.ldexp(1.0, 20)),
+                Key("path", "path", None, "[[tick, x, y], …], ticks ascending: where its centre is, straight between"),
+            ),
+            rows=True,
+        ),
+        Table(
+            "faults", "What happens to each agent by chance, from tick 1 on",
+            tuple(
+                key
+                for name, least, most, start, text in (
+                    ("delay", 1, 10, 1, "stands still"), ("fault", 10, 50, 0, "is out of order (mode 5)"),
+                    ("silent", 10, 100, 1, "does not report"), ("lost", 100, 500, 0, "is away"),
+                )
+                for key in (
+                    Key(name, "float", 0.0, f"chance of an agent at a tick that from then on it {text}", 0.0, 1.0,
+                        quiet=True),
+                    Key(f"{name}_ticks", "span", [least, most], f"for how many ticks it {text}: [least, most]"
+                        + ("" if start else "; 0: for good"), start, U32_MAX, quiet=True),
+                )
+            ),
+        ),
+        Table(
+            "event", "One thing that happens at a tick",
+            (
+                Key("tick", "int", REQUIRED, "when", 1, U64_MAX),
+                Key("kind", "str", REQUIRED, "what", choices=EVENTS),
+                Key("id", "int", REQUIRED, "of the agent, zone or obstacle; obstacles of the file count from 0 in the "
+                    "order of their content", 0, U64_MAX),
+                _u32("ticks", None, "how long it lasts; 0, or none: for good"),
+                _position("x", None, "metres east"), _position("y", None, "metres north"),
+                _position("z", None, "metres up"),
+                replace(_SPEED, default=None), replace(_ENERGY, default=None), replace(_CAPS, default=None),
+                replace(_MEMORY, default=None),
+                replace(_RADIUS, default=None, text="of a zone or circle; half width (x) of a box or cells"),
+                replace(_PRIORITY, default=None), replace(_SERVICE, default=None), replace(_NEEDS, default=None),
+                replace(_COST, default=None),
+                Key("shape", "str", None, "of an obstacle; cells: the cells of the map whose centres lie in a box are "
+                    "blocked", choices=EVENT_SHAPES),
+                _f32("half_y", None, "half height (y) of a box or cells", 0.0, POSITION_MAX_M),
+                Key("points", "points", None, "corners of a polygon: [[x, y], …], at least 3, closed implicitly"),
+                _f32("margin", None, "metres kept around an obstacle", 0.0, POSITION_MAX_M),
+            ),
+            rows=True,
+        ),
         Table(
             "scene", "The Gaussian-splat scene of the site; it never reaches a decision",
             (
@@ -251,7 +324,19 @@ def fault_of(key: Key, value: object) -> str | None:
         return None if isinstance(value, bool) else f"expected true or false, got {shown(value)}"
     if kind == "str":
         return _word_fault(key, value)
+    if kind == "span":
+        return _span_fault(key, value)
     return _array_fault(kind, value)
+
+
+def _span_fault(key: Key, value: object) -> str | None:
+    whole = isinstance(value, list) and len(value) == 2 and all(type(number) is int for number in value)
+    if not isinstance(value, list) or not whole:
+        return f"expected 2 integers [least, most], got {shown(value)}"
+    fault = _range_fault(key, value[0]) or _range_fault(key, value[1])
+    if fault is None and value[0] > value[1]:
+        return f"expected least <= most, got {value}"
+    return fault
 
 
 def _range_fault(key: Key, value: int | float) -> str | None:
@@ -290,14 +375,14 @@ def _word_fault(key: Key, value: object) -> str | None:
 
 
 _ARRAYS = {"point3": "3 numbers", "box": "4 numbers [x0, y0, x1, y1]", "matrix": "4 rows of 4 numbers",
-           "points": "at least 3 pairs [x, y]"}  # fmt: skip
+           "points": "at least 3 pairs [x, y]", "path": "at least 1 row [tick, x, y]"}  # fmt: skip
 
 
 def _array_fault(kind: str, value: object) -> str | None:
     rows: list[object] = value if isinstance(value, list) else [value]
     if kind in ("point3", "box"):
         rows = [value]
-    shape = {"point3": (1, 3), "box": (1, 4), "matrix": (4, 4), "points": (len(rows), 2)}[kind]
+    shape = {"point3": (1, 3), "box": (1, 4), "matrix": (4, 4), "points": (len(rows), 2), "path": (len(rows), 3)}[kind]
     good = len(rows) == shape[0] and (kind != "points" or len(rows) >= 3)
     for row in rows:
         good = good and isinstance(row, list) and len(row) == shape[1]
@@ -305,12 +390,28 @@ def _array_fault(kind: str, value: object) -> str | None:
             good = good and isinstance(number, int | float) and not isinstance(number, bool) and _is_finite(number)
             if good and kind in ("points", "box") and abs(number) > POSITION_MAX_M:
                 return f"expected coordinates of at most 2^20 metres, got {_number(number)}"
-    if not good:
+    if not good or (kind == "path" and not isinstance(value, list)):
         return f"expected {_ARRAYS[kind]}, got {shown(value)}"
+    if kind == "path":
+        return _path_fault(rows)
     if kind == "box" and isinstance(value, list) and not (value[0] <= value[2] and value[1] <= value[3]):
         return f"expected x0 <= x1 and y0 <= y1, got {value}"
     if kind == "point3" and isinstance(value, list) and not (abs(value[0]) <= 90 and abs(value[1]) <= 180):
         return f"expected a latitude within ±90 and a longitude within ±180, got {value}"
+    return None
+
+
+def _path_fault(rows: list[Any]) -> str | None:
+    if not 1 <= len(rows) <= PATH_MAX:
+        return f"expected 1 to {PATH_MAX} places, got {len(rows)}"
+    for before, row in zip([None, *rows], rows, strict=False):
+        if not (type(row[0]) is int or float(row[0]).is_integer()) or not 0 <= row[0] <= 2**53:
+            return f"expected ticks that are whole numbers up to 2^53, got {_number(row[0])}"
+        if before is not None and not before[0] < row[0]:
+            return f"expected ticks that ascend, got {_number(row[0])} after {_number(before[0])}"
+        for number in row[1:]:
+            if abs(number) > POSITION_MAX_M:
+                return f"expected coordinates of at most 2^20 metres, got {_number(number)}"
     return None
 
 
@@ -362,6 +463,9 @@ def _json_key(key: Key) -> dict[str, Any]:
         "box": {"type": "array", "items": number, "minItems": 4, "maxItems": 4},
         "points": {"type": "array", "minItems": 3,
                    "items": {"type": "array", "items": number, "minItems": 2, "maxItems": 2}},
+        "span": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+        "path": {"type": "array", "minItems": 1, "maxItems": PATH_MAX,
+                 "items": {"type": "array", "items": number, "minItems": 3, "maxItems": 3}},
         "matrix": {"type": "array", "minItems": 4, "maxItems": 4,
                    "items": {"type": "array", "items": number, "minItems": 4, "maxItems": 4}},
     }  # fmt: skip
@@ -370,7 +474,7 @@ def _json_key(key: Key) -> dict[str, Any]:
         body["enum"] = list(key.choices)
     for word, bound in (("minimum", key.minimum), ("maximum", key.maximum)):
         if bound is not None:
-            body[word] = bound
+            (body["items"] if key.kind == "span" else body)[word] = bound
     if key.default is not REQUIRED and key.default is not None:
         body["default"] = key.default
     return body
@@ -391,6 +495,8 @@ def markdown_tables() -> str:
 
 def _markdown_row(key: Key) -> str:
     default = "required" if key.default is REQUIRED else "none" if key.default is None else f"`{key.default}`"
+    if isinstance(key.default, bool):
+        default = default.lower()
     bounds = ", ".join(key.choices)
     if key.minimum is not None:
         bounds = f"{_bound(key.minimum)} to {_bound(key.maximum)}" if abs(key.maximum or 0) < F32_MAX else (

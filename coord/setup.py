@@ -17,7 +17,10 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from coord.checks import EXTERNAL, PLANNERS
+from coord.demand_spec import DemandSpec
 from coord.errors import RunError
+from coord.events import FleetEvent
+from coord.faults import Faults
 from coord.fleet import AGENT_KEYS, ZONE_KEYS, Draw
 from coord.grid import Grid
 from coord.inputs import PART_BYTES_MAX, PARTS_MAX
@@ -25,7 +28,6 @@ from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, RING_DTYPE, ZONE_DTYPE, 
 from coord.rings import Rings
 from coord.scenario_schema import (
     AGENTS_MAX,
-    DEMANDS,
     NAME_BYTES_MAX,
     POSITION_MAX_M,
     TABLES,
@@ -37,6 +39,7 @@ from coord.scenario_schema import (
 Records = npt.NDArray[np.void]
 VERSION = 1
 MODELS = ("demand", "motion", "planner")  # what somebody else's code can be in a run
+VERSION_LATER = 2  # with any of events, faults, on_events: keys that a reader of version 1 would pass over
 # No ledger holds more: the agents of a frame, the zones of a key of inputs (a row number and a record each).
 _RECORDED_MAX = {"agents": AGENTS_MAX, "zones": PARTS_MAX * PART_BYTES_MAX // (4 + ZONE_DTYPE.itemsize)}
 
@@ -62,7 +65,7 @@ class Setup:
     every_ticks: int
     config: PlanConfig
     motion: Motion
-    demand: str
+    demand: DemandSpec
     grid: Grid | None
     rings: Rings | None
     obstacles: Records
@@ -75,6 +78,9 @@ class Setup:
     zone_ids: tuple[int, ...]
     toml_digest: bytes  # BLAKE3 of the canonical text
     external: Mapping[str, str] = field(default_factory=dict)  # somebody else's code in the run: "planner" → its name
+    on_events: bool = False  # a plan is made at ticks of events, too
+    events: tuple[FleetEvent, ...] = ()  # scheduled, in order
+    faults: Faults | None = None
 
     @property
     def planner(self) -> str:
@@ -89,10 +95,17 @@ class Setup:
     def to_map(self) -> dict[str, Any]:
         """The map that the scenario event holds as canonical msgpack."""
         rings = self.rings or Rings.empty()
-        return {
+        later: dict[str, Any] = {}
+        if self.events:
+            later["events"] = [[event.tick, event.to_map()] for event in self.events]
+        if self.faults is not None:
+            later["faults"] = self.faults.to_map()
+        if self.on_events:
+            later["on_events"] = True
+        return later | {
             "agents": _first(self.agents, self.agent_draw),
             "config": self.config.encode(),
-            "demand": {"model": self.demand},
+            "demand": self.demand.to_map(),
             "every_ticks": self.every_ticks,
             **({"external": dict(sorted(self.external.items()))} if self.external else {}),
             "grid": b"" if self.grid is None else self.grid.encode(),
@@ -115,7 +128,7 @@ class Setup:
             "seed": self.seed,
             "tick_ns": self.tick_ns,
             "toml": self.toml_digest,
-            "version": VERSION,
+            "version": VERSION_LATER if later else VERSION,
             "zones": _first(self.zones, self.zone_draw),
         }
 
@@ -183,7 +196,10 @@ def _word(value: Mapping[str, Any], path: str, known: tuple[str, ...]) -> str:
 
 
 def _from_map(value: Mapping[str, Any], agents: Records | None, zones: Records | None) -> Setup:
-    _int(value, "version", VERSION, VERSION)
+    version = _int(value, "version", VERSION, VERSION_LATER)
+    later = [name for name in ("events", "faults", "on_events") if name in value]
+    if bool(later) != (version == VERSION_LATER):
+        raise RunError(f"coord.scenario: version: expected {VERSION_LATER if later else VERSION}, got {version}")
     encoded = _get(value, "grid", bytes)
     grid = Grid.decode(encoded) if encoded else None
     config = PlanConfig.decode(_get(value, "config", bytes))
@@ -210,7 +226,7 @@ def _from_map(value: Mapping[str, Any], agents: Records | None, zones: Records |
             _share(value, "motion.charge_per_tick"),
             _share(value, "motion.charged_energy"),
         ),
-        demand=_word(value, "demand.model", DEMANDS),
+        demand=DemandSpec.from_map(_get(value, "demand", dict)),
         grid=grid,
         rings=_rings(value),
         obstacles=np.frombuffer(_get(value, "obstacles", bytes), OBSTACLE_DTYPE),
@@ -223,6 +239,9 @@ def _from_map(value: Mapping[str, Any], agents: Records | None, zones: Records |
         zone_ids=_external(value, "ids.zones", len(first_zones)),
         toml_digest=toml,
         external=_external_models(value, config),
+        on_events=_on_events(value),
+        events=_events(value),
+        faults=Faults.from_map(_get(value, "faults", dict)) if "faults" in value else None,
     )
 
 
@@ -246,6 +265,34 @@ def external_names(value: Mapping[str, Any]) -> dict[str, str]:
 def is_name(text: str) -> bool:
     """Whether a text can name a run or a model: 1 to 60 bytes, printable."""
     return 1 <= len(text.encode("utf-8", "replace")) <= NAME_BYTES_MAX and text.isprintable()
+
+
+def _on_events(value: Mapping[str, Any]) -> bool:
+    if value.get("on_events", True) is not True:
+        raise RunError("coord.scenario: on_events: expected true, or no such key")
+    return "on_events" in value
+
+
+def _events(value: Mapping[str, Any]) -> tuple[FleetEvent, ...]:
+    if "events" not in value:
+        return ()
+    events: list[FleetEvent] = []
+    for number, row in enumerate(_get(value, "events", list)):
+        where = f"events[{number}]"
+        if not (isinstance(row, list) and len(row) == 2 and type(row[0]) is int and isinstance(row[1], dict)):
+            raise RunError(f"coord.scenario: {where}: expected a tick and a map")
+        if not 1 <= row[0] <= U64_MAX:
+            raise RunError(f"coord.scenario: {where}: expected a tick from 1 on, got {row[0]}")
+        try:
+            event = FleetEvent.from_map(row[1], row[0], happened=False)
+        except ValueError as error:
+            raise RunError(f"coord.scenario: {where}: {error}") from error
+        if event.source != "site" or (events and not events[-1].place < event.place):
+            raise RunError(f"coord.scenario: {where}: expected events of the site in order, each once")
+        events.append(event)
+    if not events:
+        raise RunError("coord.scenario: events: expected at least one, or no such key")
+    return tuple(events)
 
 
 def _rings(value: Mapping[str, Any]) -> Rings | None:

@@ -5,15 +5,17 @@ Source: `docs/formats/coord-scenario.md`. No clock, no environment and no genera
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from coord.chronicle import Chronicle, Entry
 from coord.decisions import DecisionLedger
 from coord.demand import DemandModel
+from coord.events import FleetEvent
 from coord.external import Planner
 from coord.external_models import ExternalModels
 from coord.frame import DecisionFrame
@@ -52,6 +54,11 @@ class Run:
     zones_served: int  # zones served at least once
     cell_conflicts: int  # agents beyond the first in a cell, summed over ticks
     interrupted: bool
+    events: Mapping[str, int] = field(default_factory=dict)  # what happened from outside, counted by kind
+    tasks_opened: int = 0  # tasks that came
+    tasks_served: int = 0
+    tasks_expired: int = 0  # gone at their deadline
+    tasks_refused: int = 0  # came when as many as may be were open
     metrics: Metrics | None = None  # of the scorer that was given
 
     @property
@@ -149,9 +156,9 @@ class _Output:
             self._writer = stl.RunWriter(target, setup)
         return self._writer
 
-    def write(self, setup: Setup, entry: Entry) -> None:
-        self.writer(setup).write(entry)
-        self.frames += 1
+    def write(self, setup: Setup, entry: Entry | None, happened: Sequence[FleetEvent]) -> None:
+        self.writer(setup).write(entry, happened)
+        self.frames += entry is not None
 
     def discard_without_frame(self) -> None:
         """After a failure: a run that never began leaves nothing."""
@@ -175,6 +182,7 @@ class _Loop:
         self._chronicle = Chronicle()
         self._stats = DecisionLedger()
         self._ready = 0
+        self._events: Counter[str] = Counter()
         self._health = CoordHealth.EMPTY
 
     def run(
@@ -190,17 +198,27 @@ class _Loop:
                 break
             tick = self._world.tick
             frame = self._plan() if self._world.is_planned() else None
+            if frame is None:
+                self._pass()
             self._world.advance()
             if on_tick is not None:
                 on_tick(tick, frame)
         return self._finish(interrupted)
+
+    def _pass(self) -> None:
+        """A tick without a plan: what happened is written all the same."""
+        happened = self._world.happened
+        self._events.update(event.kind.word for event in happened)
+        if happened and self._output.wanted:
+            self._output.write(self._setup, None, happened)
 
     def _plan(self) -> DecisionFrame:
         world = self._world
         plan = world.plan_tick()
         entry = self._chronicle.entry(world.tick, world.inputs, plan, with_inputs=self._output.wanted)
         if self._output.wanted:
-            self._output.write(self._setup, entry)
+            self._output.write(self._setup, entry, world.happened)
+        self._events.update(event.kind.word for event in world.happened)
         self._measure(plan, entry)
         world.assign(entry.rows)
         self._stats = self._stats.add(entry.frame)
@@ -238,5 +256,10 @@ class _Loop:
             zones_served=world.visited_before + int(world.visited.sum()),
             cell_conflicts=world.cell_conflicts,
             interrupted=interrupted,
+            events=dict(sorted(self._events.items())),
+            tasks_opened=world.tasks_opened,
+            tasks_served=world.tasks_served,
+            tasks_expired=world.tasks_expired,
+            tasks_refused=world.tasks_refused,
             metrics=None if self._scorer is None else self._scorer.result(),
         )

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from coord.chronicle import Entry
 from coord.decisions import DecisionLedger
 from coord.errors import CoordError, FrameError, OutputError, RunError
+from coord.events import FleetEvent
 from coord.frame import DecisionFrame, decode_frame_event, encode_frame_event
-from coord.kinds import FRAME, INPUTS, SCENARIO, SCHEMA
+from coord.kinds import CHANGE, FRAME, INPUTS, SCENARIO, SCHEMA
 from coord.report import Problem, Report
 from coord.run_reader import FrameView as FrameView  # noqa: PLC0414 - it has always been found here
 from coord.run_reader import RunReader as RunReader  # noqa: PLC0414
@@ -66,6 +67,32 @@ def entry_events(entry: Entry, producer: str, sequence: int) -> list[Event]:
     return [*events, frame]
 
 
+def change_events(happened: Sequence[FleetEvent], producer: str, sequence: int) -> list[Event]:
+    """The `coord.event` events of one tick, in the order in which they were applied."""
+    from storage import Event, canonical
+
+    return [
+        Event(
+            producer=producer, effect=canonical.pack(change.to_map()), kind=CHANGE, sequence=sequence + i,
+            schema=SCHEMA, tick=change.tick,
+        )
+        for i, change in enumerate(happened)
+    ]  # fmt: skip
+
+
+def fleet_event(event: Event) -> FleetEvent:
+    """What a `coord.event` event says. Raises RunError when it is none."""
+    from storage import StorageError, canonical
+
+    try:
+        value = canonical.unpack(event.effect)
+        if not isinstance(value, dict):
+            raise ValueError(f"expected a map, got {type(value).__name__}")
+        return FleetEvent.from_map(value, event.tick)
+    except (StorageError, ValueError) as error:
+        raise RunError(f"{CHANGE}: {error}") from error
+
+
 def scenario_map(event: Event) -> Mapping[str, Any]:
     """The map in a scenario event. Raises RunError when it is none."""
     from storage import StorageError, canonical
@@ -82,7 +109,7 @@ def scenario_map(event: Event) -> Mapping[str, Any]:
 
 
 class RunWriter:
-    """Writes one run: the scenario, then each planned tick as one atomic batch."""
+    """Writes one run: the scenario, then each tick at which something happened or was planned as one atomic batch."""
 
     def __init__(self, ledger: Ledger, setup: Setup) -> None:
         self._ledger = ledger
@@ -90,9 +117,11 @@ class RunWriter:
         self._sequence = 1
         ledger.append(scenario_event(setup))
 
-    def write(self, entry: Entry) -> None:
-        """Append the inputs and the frame of one tick, all or nothing."""
-        events = entry_events(entry, self._producer, self._sequence)
+    def write(self, entry: Entry | None, happened: Sequence[FleetEvent] = ()) -> None:
+        """Append what happened at one tick, and the inputs and frame of its plan where there is one, all or nothing."""
+        events = change_events(happened, self._producer, self._sequence)
+        if entry is not None:
+            events += entry_events(entry, self._producer, self._sequence + len(events))
         self._ledger.append_many(events)
         self._sequence += len(events)
 

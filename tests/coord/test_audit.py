@@ -555,7 +555,7 @@ def _numbered(events: list[Event]) -> list[Event]:
     return out
 
 
-@pytest.mark.parametrize("kind", ["demo.search", "coord.event"])
+@pytest.mark.parametrize("kind", ["demo.search", "demo.render"])
 def test_events_of_other_kinds_by_the_run_itself_are_no_gap_and_hide_none(run: Path, tmp_path: Path, kind: str) -> None:
     events = _events(run)
     guest = dataclasses.replace(events[0], kind=kind, effect=b"x", tick=1)

@@ -30,7 +30,7 @@ def test_defaults_are_those_of_plan_config() -> None:
     assert _site(HEAD).setup.config == PlanConfig()
     plan = {key.name: key.default for key in TABLES["plan"].keys}
     for name, value in plan.items():
-        if name not in ("planner", "every_ticks", "queue"):
+        if name not in ("planner", "every_ticks", "on_events", "queue"):
             assert getattr(PlanConfig(), name) == pytest.approx(value, rel=1e-7), name
 
 
@@ -78,8 +78,9 @@ def test_agents_are_sorted_by_id_and_get_the_defaults() -> None:
         (HEAD + "[motion]\ncharged_energy = 0.01\n",
          "SITE.toml: [motion] charged_energy: expected at least min_energy (0.05), got 0.01"),
         (HEAD + '[demand]\nmodel = "poisson"\n',
-         'SITE.toml: [demand] model: "poisson" comes in a later version; this one has persistent'),
-        (HEAD + "[faults]\nlost = 3\n", "SITE.toml: [faults] lost: faults come in a later version"),
+         "SITE.toml: [demand] model: expected persistent or uniform or hot_spots or moving or replayed, got "
+         '"poisson" (nearest: persistent)'),
+        (HEAD + "[faults]\nlost = 3\n", "SITE.toml: [faults] lost: expected 0.0 to 1.0, got 3"),
         (HEAD + "agents = 3\n", "SITE.toml: agents: expected a table [agents], got integer 3; did you mean [[agent]]?"),
         (HEAD + "[agent]\nid = 1\n",
          "SITE.toml: agent: expected tables [[agent]], got one table [agent]; did you mean [agents]?"),
@@ -410,7 +411,7 @@ def test_what_no_event_can_hold_is_refused_at_load(monkeypatch: pytest.MonkeyPat
     for limit, where in (
         ("AGENTS_MAX", "[[agent]]: expected at most 1, got 2"),
         ("RINGS_BYTES_MAX", "[[obstacle]] points: expected at most 1 bytes in all polygons, got 32"),
-        ("SCENARIO_BYTES_MAX", "expected at most 1 bytes of obstacles, kernels, map and ids, got 64"),
+        ("SCENARIO_BYTES_MAX", "expected at most 1 bytes of obstacles, kernels, map, ids, events and demand, got 64"),
         ("INPUTS_BYTES_MAX", "expected at most 1 bytes of agents, zones and all else at a tick, got 172"),
     ):
         monkeypatch.setattr(scenario, limit, 1)
