@@ -153,7 +153,10 @@ class GuardedDemand:
         for row in np.flatnonzero(~np.isfinite(priority)):
             raise self._error("priority", None, f"of zone {int(priority_of[row])} must be finite, got {priority[row]}")
         counts = [self._count(getattr(change, name), name) for name in ("opened", "served", "expired", "refused")]
-        return DemandChange(add, remove, priority_of, priority, *counts, calls=bool(change.calls))
+        opened, served, expired, refused = counts
+        return DemandChange(
+            add, remove, priority_of, priority, opened, served, expired, refused, calls=bool(change.calls)
+        )
 
     def _table(self, name: str) -> str:
         return f"demand {self._name}" + (f": {name}" if name else "")

@@ -158,11 +158,29 @@ def summary(run: Any, scenario: Any, folder: Path, seed: int | None, planner: st
         "served": run.served,
         "zones_served": run.zones_served,
         "cell_conflicts": None if setup.grid is None else run.cell_conflicts,
+        "events": dict(run.events),
+        "tasks_opened": run.tasks_opened,
+        "tasks_served": run.tasks_served,
+        "tasks_expired": run.tasks_expired,
+        "tasks_refused": run.tasks_refused,
         "health": run.health,
         "interrupted": run.interrupted,
         "size": run.size,
         "root": run.root,
     }
+
+
+def happened(record: dict[str, object]) -> list[tuple[str, str]]:
+    """What came from outside and what became of the tasks, where anything did."""
+    events = record["events"]
+    assert isinstance(events, dict)
+    rows = []
+    if events:
+        rows.append(("events", ", ".join(f"{count} {kind}" for kind, count in events.items())))
+    if record["tasks_opened"] or record["tasks_refused"]:
+        counts = [(name, record[f"tasks_{name}"]) for name in ("opened", "served", "expired", "refused")]
+        rows.append(("tasks", ", ".join(f"{count} {name}" for name, count in counts)))
+    return rows
 
 
 def described(record: dict[str, object]) -> str:
@@ -184,6 +202,7 @@ def described(record: dict[str, object]) -> str:
             "work",
             f"{record['served']} services at {record['zones_served']} zones, {share}",
         ),
+        *happened(record),
         ("ledger", f"{record['size']} events"),
         ("root", root.hex()),
     ]

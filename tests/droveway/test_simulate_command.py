@@ -34,6 +34,11 @@ def test_the_result_is_one_object_with_stable_keys(ask: Ask, tmp_path: Path) -> 
         "served",
         "zones_served",
         "cell_conflicts",
+        "events",
+        "tasks_opened",
+        "tasks_served",
+        "tasks_expired",
+        "tasks_refused",
         "health",
         "interrupted",
         "size",
@@ -49,6 +54,18 @@ def test_the_text_ends_with_the_root_that_json_gives(ask: Ask, tmp_path: Path) -
     text = ask("simulate", YARD, "-o", tmp_path / "a", "--ticks", 5).out
     record = ask("simulate", YARD, "-o", tmp_path / "b", "--ticks", 5, "--json").record
     assert text.splitlines()[-1] == f"root    {record['root']}"
+
+
+def test_what_happened_is_told_where_anything_did(ask: Ask, tmp_path: Path) -> None:
+    site = tmp_path / "SITE.toml"
+    site.write_text(TWO + '[demand]\nmodel = "uniform"\nrate = 2.0\n[[event]]\ntick = 2\nkind = "fault"\nid = 1\n')
+    told = ask("simulate", site, "-o", tmp_path / "a", "--ticks", 9, "--json").record
+    assert told["events"] == {"fault": 1}
+    assert told["tasks_opened"] > 5
+    text = ask("simulate", site, "-o", tmp_path / "b", "--ticks", 9).out
+    assert "events  1 fault\n" in text
+    assert f"tasks   {told['tasks_opened']} opened, {told['tasks_served']} served, 0 expired, 0 refused\n" in text
+    assert "events  " not in ask("simulate", YARD, "-o", tmp_path / "c", "--ticks", 2).out
 
 
 def test_seed_and_planner_replace_those_of_the_site(ask: Ask, tmp_path: Path) -> None:
