@@ -17,7 +17,7 @@ from blake3 import blake3
 from coord.audit_place import AuditPlace
 from coord.auditor import Auditor
 from coord.frame import DECISION_FRAME_BYTES
-from coord.kinds import FRAME
+from coord.kinds import CHANGE, FRAME
 from coord.report import Report
 from coord.scenario_schema import U64_MAX
 from coord.tick_seek import is_key_start, kind_of
@@ -65,7 +65,8 @@ def cuts(ledger: Ledger | PublishedLedger, start: int, stop: int, parts: int) ->
     """Up to `parts` ranks inside [start, stop) at which a part can begin: the first one, then about as far from each
     other.
 
-    Each is the first one of a key of inputs behind a whole frame, found by reading on from where it should be.
+    Each is the first one of a key of inputs behind a whole frame, or of the changes from outside in front of that key,
+    found by reading on from where it should be.
     """
     from coord import stl
 
@@ -74,11 +75,16 @@ def cuts(ledger: Ledger | PublishedLedger, start: int, stop: int, parts: int) ->
     last = start
     for target, limit in zip(targets, [*targets[1:], stop], strict=True):
         before: Event | None = None
+        cut: int | None = None  # the first change behind that frame
         for rank, event in stl.read_events(ledger, limit, max(target - 1, last)):
             if before is not None and rank > last and is_key_start(event):
-                yield rank, place_after(before, before.producer)
-                last = rank
+                last = rank if cut is None else cut
+                yield last, place_after(before, before.producer)
                 break
+            if before is not None and kind_of(event) == CHANGE:
+                cut = rank if cut is None else cut
+                continue
+            cut = None
             whole = kind_of(event) == FRAME and len(event.effect) >= DECISION_FRAME_BYTES  # type: ignore[union-attr]
             before = event if whole else None  # type: ignore[assignment]  # it has a kind, so it is an event
 

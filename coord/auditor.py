@@ -87,8 +87,8 @@ class Auditor:
 
     @property
     def open_inputs(self) -> bool:
-        """Whether inputs wait for their frame."""
-        return bool(self._pending)
+        """Whether inputs, or changes from outside, wait for their frame."""
+        return bool(self._pending) or self._changes.last_tick is not None
 
     def take(self, rank: int, event: Event | str | None) -> None:
         """One event, as `stl.read_events` gives it: the text of what is wrong with it, None for a retired one."""

@@ -13,6 +13,7 @@ import pytest
 
 from coord.decisions import DecisionLedger
 from coord.errors import FrameError, RunError
+from coord.events import EventKind, FleetEvent
 from coord.frame import DecisionFrame
 from coord.plan import Plan, plan
 from coord.records import AgentState, PlanConfig, WorkZone
@@ -124,10 +125,30 @@ def test_a_ledger_without_a_run_is_named(tmp_path: Path) -> None:
             reader.state_at(3)
 
 
+DELAY = FleetEvent(1, EventKind.DELAY, 0, ticks=3).to_map()
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"version": 2}, "version: expected 1 to 1, got 2"),
+        ({"version": 2}, "version: expected 1, got 2"),
+        ({"version": 3}, "version: expected 1 to 2, got 3"),
+        ({"on_events": True}, "version: expected 2, got 1"),
+        ({"version": 2, "on_events": False}, "on_events: expected true, or no such key"),
+        ({"version": 2, "events": []}, "events: expected at least one, or no such key"),
+        ({"version": 2, "events": [3]}, "events[0]: expected a tick and a map"),
+        ({"version": 2, "events": [[0, {}]]}, "events[0]: expected a tick from 1 on, got 0"),
+        ({"version": 2, "events": [[1, {}]]}, "events[0]: id: expected int, got NoneType"),
+        ({"version": 2, "events": [[2, DELAY], [1, DELAY]]},
+         "events[1]: expected events of the site in order, each once"),
+        ({"version": 2, "events": [[2, DELAY | {"source": "faults"}]]},
+         "events[0]: expected events of the site in order, each once"),
+        ({"version": 2, "faults": {}}, "faults: expected at least one kind"),
+        ({"version": 2, "faults": {"delays": 1}}, "faults: expected delay or fault or lost or silent, got 'delays'"),
+        ({"version": 2, "faults": {"delay": {"probability": 2.0, "ticks": [1, 2]}}},
+         "faults.delay.probability: expected 0.0 to 1.0, got 2.0"),
+        ({"version": 2, "faults": {"delay": {"probability": 0.5, "ticks": [0, 2]}}},
+         "faults.delay.ticks: expected 1 to 4294967295, got 0"),
         ({"version": True}, "version: expected an integer, got bool"),
         ({"planner": "greedy"}, "planner: expected swap, got 'greedy'"),
         ({"every_ticks": 0}, "every_ticks: expected 1 to 4294967295, got 0"),
@@ -138,7 +159,8 @@ def test_a_ledger_without_a_run_is_named(tmp_path: Path) -> None:
         ({"motion": {"model": "grid"}}, "motion.model: expected straight, got 'grid'"),
         ({"motion": {"model": "straight", "energy_per_m": [1]}}, "motion.energy_per_m: expected a float, got list"),
         ({"motion": {"model": "straight", "energy_per_m": 2.0}}, "motion.energy_per_m: expected 0 to 1, got 2.0"),
-        ({"demand": {"model": "none"}}, "demand.model: expected persistent, got 'none'"),
+        ({"demand": {"model": "none"}},
+         "demand.model: expected persistent or uniform or hot_spots or moving or replayed, got 'none'"),
         ({"ids": {"agents": [1], "zones": []}}, "ids.agents: expected no ids, or 9 ascending ones"),
         ({"agents": None}, "agents.draw: is missing"),
         ({"zones": {"draw": None}}, "zones: they are not drawn, so they are needed from the first coord.inputs"),
@@ -192,8 +214,10 @@ def test_the_page_lists_the_keys_of_the_scenario_map() -> None:
     table = page.split("## The scenario map")[1].split("###")[0]
     named = {name for line in table.splitlines() if line.startswith("| `")
              for name in re.findall(r"`(\w+)`", line.split("|")[1])}  # fmt: skip
-    setup = dataclasses.replace(Scenario.loads(FLEET).setup, external={"motion": "mine"})
+    later = '[plan]\non_events = true\n[faults]\ndelay = 0.1\n[[event]]\ntick = 1\nkind = "fault"\nid = 0\n'
+    setup = dataclasses.replace(Scenario.loads(FLEET + later).setup, external={"motion": "mine"})
     assert named == set(setup.to_map())
+    assert named - set(Scenario.loads(FLEET).setup.to_map()) == {"events", "external", "faults", "on_events"}
 
 
 def test_importing_coord_loads_no_storage(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:

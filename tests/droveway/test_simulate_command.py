@@ -61,7 +61,7 @@ def test_what_happened_is_told_where_anything_did(ask: Ask, tmp_path: Path) -> N
     site.write_text(TWO + '[demand]\nmodel = "uniform"\nrate = 2.0\n[[event]]\ntick = 2\nkind = "fault"\nid = 1\n')
     told = ask("simulate", site, "-o", tmp_path / "a", "--ticks", 9, "--json").record
     assert told["events"] == {"fault": 1}
-    assert told["tasks_opened"] > 5
+    assert told["tasks_opened"] >= 5
     text = ask("simulate", site, "-o", tmp_path / "b", "--ticks", 9).out
     assert "events  1 fault\n" in text
     assert f"tasks   {told['tasks_opened']} opened, {told['tasks_served']} served, 0 expired, 0 refused\n" in text
