@@ -16,11 +16,14 @@ def sessions(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-<<<<<<< HEAD
-    ("page", "examples"), [("docs/python.md", 50), ("docs/replaying.md", 20), ("docs/planners.md", 15)]
-=======
-    ("page", "examples"), [("docs/python.md", 50), ("docs/replaying.md", 20), ("docs/sweeps.md", 8)]
->>>>>>> 3a0b40c (Sweeps: seeds and values of a site on any executor, one result whatever runs them)
+    ("page", "examples"),
+    [
+        ("docs/python.md", 50),
+        ("docs/replaying.md", 20),
+        ("docs/planners.md", 15),
+        ("docs/sweeps.md", 8),
+        ("docs/fleets.md", 2),
+    ],
 )
 def test_a_page_of_sessions_shows_what_python_answers(
     page: str, examples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
