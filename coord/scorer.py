@@ -21,9 +21,9 @@ from coord.frame import DecisionFrame
 from coord.grid import Grid
 from coord.idle_counts import IdleCounts, nearest_rank
 from coord.metrics_record import Metrics, jain_index
+from coord.neighbours import minimum_separation
 from coord.readiness import AgentReadiness
 from coord.records import NO_ZONE, AgentMode, Records
-from coord.separation import minimum_separation
 from coord.status import AssignmentStats, CoordStatus
 from tensor.float_mode import plain_mode
 
@@ -159,7 +159,8 @@ class Scorer:
         idle = _idle_ticks(zones, frame.tick)
         self._idle.add(idle)
         idle.sort()
-        separation = minimum_separation(now.place)
+        closest = minimum_separation(agents)
+        separation = None if closest is None else closest.distance_m
         if separation is not None:
             self._separation = separation if self._separation is None else min(separation, self._separation)
         sharing = None if now.cells is None else _sharing(now.cells)
