@@ -61,6 +61,13 @@ def run() -> dict[str, str]:
     return roots()
 
 
+def fleet() -> dict[str, str]:
+    """Root of each fleet of `tests/golden_fleets.py`: every planner, motion and demand that there is."""
+    from golden_fleets import roots
+
+    return roots()
+
+
 def scene() -> dict[str, str]:
     """Digest of each scene of `tests/golden_scenes.py`."""
     from golden_scenes import digests
@@ -87,6 +94,7 @@ SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "examples": examples,
     "demo": demo,
     "run": run,
+    "fleet": fleet,
     "search": search,
     "scene": scene,
     "pictures": pictures,
