@@ -30,6 +30,7 @@ from coord.decisions import (
     decision_ledger_tick_span,
     decision_ledger_total_rows,
 )
+from coord.difference import Drift, DriftTick, FirstOther, drift
 from coord.digest import input_digest
 from coord.divergence import Divergence
 from coord.errors import (
@@ -153,7 +154,10 @@ __all__ = [
     "DecisionFrame",
     "DecisionLedger",
     "Divergence",
+    "Drift",
+    "DriftTick",
     "Explanation",
+    "FirstOther",
     "FrameError",
     "FrameFault",
     "GaussianKernel",
@@ -225,6 +229,7 @@ __all__ = [
     "decode_frames",
     "distance",
     "distance_sq",
+    "drift",
     "empty_assignment_stats",
     "encode_coord_cell_key",
     "encode_frame_event",

@@ -40,7 +40,7 @@ PROMISED = {
         # moving without a scenario
         "Neighbours Separation minimum_separation neighbour_counts neighbours straight_step "
         # frames of one buffer
-        "FRAME_DTYPE FrameFault check_chain decode_frames "
+        "FRAME_DTYPE FrameFault check_chain decode_frames Drift DriftTick FirstOther drift "
         # geometry, field, agents
         "COORD_CELL_KEY_BYTES COORD_CELL_NEIGHBOR_COUNT COORD_UNREACHABLE_TRAVEL_TIME DECISION_FRAME_BYTES "
         "AgentMode AgentReadiness agent_can_travel agent_memory_remaining_ticks agent_memory_valid agent_readiness "
