@@ -34,6 +34,7 @@ def command(out: Output, left: Path | str, right: Path | str, rows: int) -> int:
     the objectives (score_sum) and the services so far, of the first run and by how much the second differs.
     """
     from coord.difference import drift
+    from coord.errors import CoordError
     from droveway.drift_text import drift_text
     from droveway.reading_run import opened_run
     from droveway.run_difference import compare
@@ -41,7 +42,13 @@ def command(out: Output, left: Path | str, right: Path | str, rows: int) -> int:
     with ExitStack() as stack:
         readers = [stack.enter_context(opened_run(out, path)) for path in (left, right)]
         found = compare(*readers)
-        drifted = None if found.first is None else drift(*readers, rows=rows)
+        drifted, told = None, ""
+        if found.first is not None:
+            try:
+                drifted = drift(*readers, rows=rows)
+                told = drift_text(drifted)
+            except CoordError as error:  # a decision that is none, in a ledger that is whole
+                told = f"the fleets can't be followed: {error}"
     if found.first is None:
         out.result({"equal": True, "size": found.sizes[0], "root": found.roots[0]}, str(found))
         return exits.YES
@@ -55,7 +62,7 @@ def command(out: Output, left: Path | str, right: Path | str, rows: int) -> int:
         "decision": None if found.decision is None else found.decision.to_dict(),
         "drift": None if drifted is None else drift_record(drifted),
     }
-    out.result(record, str(found) if drifted is None else f"{found}\n\n{drift_text(drifted)}")
+    out.result(record, f"{found}\n\n{told}")
     return exits.NO
 
 

@@ -43,6 +43,9 @@ def test_verify_answers_in_json(ask: Ask, yard_run: Path) -> None:
         "frames",
         "planned",
         "resimulated",
+        "not_resimulated",
+        "external",
+        "external_decisions",
         "divergences",
         "frames_diverged",
         "problems",
@@ -344,6 +347,7 @@ def test_diff_names_the_first_difference_in_the_scenario(ask: Ask, yard_run: Pat
         "common",
         "scenario",
         "decision",
+        "drift",
     ]
     assert list(told.record) == named
     assert told.record["common"] == {"size": 0, "root": hashlib.sha256().hexdigest()}
@@ -369,7 +373,7 @@ def test_diff_names_planners_and_settings_by_their_words(ask: Ask, yard: Path, y
     ask("simulate", site, "-o", tmp_path / "careful", "--ticks", 30)
     told = ask("diff", yard_run, tmp_path / "careful")
     assert told.out.startswith("rank 0: coord.scenario, tick 0, config.min_energy: 0.05 ≠ 0.07\n")
-    assert told.out.endswith("\nno decision that both have is another\n")
+    assert "\nno decision that both have is another\n\n30 ticks planned by both\n" in told.out
 
 
 def test_diff_names_the_agent_that_starts_elsewhere(ask: Ask, tmp_path: Path) -> None:
