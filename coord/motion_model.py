@@ -27,6 +27,7 @@ class Steps(NamedTuple):
     conflicts: int  # of this tick: agents beyond the first in a cell
     pushed: Rows | None = None  # [p] rows besides that went somewhere: idle agents that made way
     pushed_m: npt.NDArray[np.float32] | None = None  # [p] metres that each of those went
+    waits: int = 0  # of this tick: agents that found no way, or none yet
 
 
 class Site(NamedTuple):
@@ -143,4 +144,8 @@ def motion_model(setup: Setup) -> MotionModel:
         from coord.pibt import PibtMotion
 
         return PibtMotion()
+    if setup.motion.model == "around":
+        from coord.around import AroundMotion  # it is made of what stands here
+
+        return AroundMotion()
     return StraightMotion()

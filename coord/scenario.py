@@ -369,10 +369,11 @@ def _grid(document: Document, base_dir: Path, file: str) -> Grid | None:
 def _motion(document: Document, grid: Grid | None, file: str) -> Motion:
     section = document["motion"]
     model = section["model"]
-    if model != "straight" and grid is None:
+    free = model in ("straight", "around")
+    if not free and grid is None:
         raise ScenarioError(file, "[motion] model", f'expected a [map] for "{model}" (or model = "straight")')
-    if model == "straight" and grid is not None:
-        raise ScenarioError(file, "[motion] model", '"straight" would go through the walls of the [map]: use "grid"')
+    if free and grid is not None:
+        raise ScenarioError(file, "[motion] model", f'"{model}" would go through the walls of the [map]: use "grid"')
     low = document["plan"]["min_energy"]
     if section["charged_energy"] < low:
         raise ScenarioError(

@@ -24,7 +24,7 @@ NAME_BYTES_MAX = 60  # the producer "sim/" + name has at most 64 bytes
 
 PLANNERS = ("greedy", "swap")
 PLANNERS_LATER = ("auction", "exact")
-MOTIONS = ("straight", "grid", "pibt")
+MOTIONS = ("straight", "around", "grid", "pibt")
 DEMANDS = ("persistent", "uniform", "hot_spots", "moving", "replayed")
 PLACES = ("tasks", "zones")
 OBSTACLE_KINDS = ("circle", "polygon", "box")

@@ -48,7 +48,7 @@ _RECORDED_MAX = {"agents": AGENTS_MAX, "zones": PARTS_MAX * PART_BYTES_MAX // (4
 class Motion:
     """How agents move and charge; the constants of one tick."""
 
-    model: str  # "straight", "grid" or "pibt"
+    model: str  # "straight", "around", "grid" or "pibt"
     energy_per_m: float = 1e-4
     charge_per_tick: float = 0.01
     charged_energy: float = 0.8
@@ -221,7 +221,7 @@ def _from_map(value: Mapping[str, Any], agents: Records | None, zones: Records |
         every_ticks=_int(value, "every_ticks", 1, U32_MAX),
         config=config,
         motion=Motion(
-            _word(value, "motion.model", ("straight",) if grid is None else ("grid", "pibt")),
+            _word(value, "motion.model", ("straight", "around") if grid is None else ("grid", "pibt")),
             _share(value, "motion.energy_per_m"),
             _share(value, "motion.charge_per_tick"),
             _share(value, "motion.charged_energy"),

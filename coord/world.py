@@ -73,6 +73,7 @@ class World:
         self.visited_before = 0  # such zones that are gone
         self.served = 0  # services completed
         self.cell_conflicts = 0  # agents beyond the first in a cell, summed over ticks
+        self.waits = 0  # travelling agents that had no way to go, summed over ticks
         self.tasks_opened = self.tasks_served = self.tasks_expired = self.tasks_refused = 0
         self._outside = Outside(setup)
         self._begun = 0  # the last tick that was begun
@@ -229,6 +230,7 @@ class World:
         if steps.pushed is not None:
             gone[steps.pushed] = steps.pushed_m
         self.cell_conflicts += steps.conflicts
+        self.waits += steps.waits
         return gone
 
     def _serve(self) -> None:
