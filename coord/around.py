@@ -1,6 +1,6 @@
 """Motion around obstacles: straight where the way is clear, else along a shortest way over corners.
 
-Source: `docs/motion.md`, section "Around obstacles". Corners stand a little outside the reach of their obstacle: by the
+Source: `docs/around.md`, section "Around obstacles". Corners stand a little outside the reach of their obstacle: by the
 slack, more than all roundings of a step together. Ways are searched with obstacles widened by half of it, and each step
 is tested with the obstacles as they are, by the planner's own test; so no step ever comes within reach of one.
 """

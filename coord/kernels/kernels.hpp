@@ -25,8 +25,9 @@ struct Rect {
 };
 // The bounding box of an obstacle, widened by its reach.
 Rect shape_bounds(const Shapes& shapes, size_t o);
-// Whether one obstacle blocks the segment a–b, and whether it provably does so for all of them between two boxes.
-bool shape_blocks(float ax, float ay, float bx, float by, const Shapes& shapes, size_t o);
+// Whether an obstacle blocks the segment a–b, whose box is known to meet the obstacle's; and whether it provably blocks
+// all segments between two boxes.
+bool shape_within_reach(float ax, float ay, float bx, float by, const Shapes& shapes, size_t o);
 bool shape_blocks_all(const Rect& a, const Rect& b, const Shapes& shapes, size_t o);
 void idle_norm(const uint64_t* idle, size_t n, uint32_t cap, float* out);
 void zone_base(const float* priority, const float* idle, const float* cover, const float* avoid, const float* weights,

@@ -83,26 +83,31 @@ Box bounds_of(const Shapes& s, size_t o) {
   return {box.left - reach, box.low - reach, box.right + reach, box.high + reach};
 }
 
-float segment_distance(float ax, float ay, float bx, float by, const Shapes& s, size_t o) {
-  if (s.kind[o] == 0) return point_to_segment(s.x[o], s.y[o], ax, ay, bx, by);
-  float nearest = smaller(point_distance(ax, ay, s, o), point_distance(bx, by, s, o));
+// Whether the segment a–b comes within reach: the least of the twin's distances is, where any of them is. Those that most
+// often are come first: a way that a box or polygon blocks mostly crosses an edge, which takes no root and no division.
+bool within_reach(float ax, float ay, float bx, float by, const Shapes& s, size_t o) {
+  const float reach = s.reach[o];
+  if (s.kind[o] == 0) return point_to_segment(s.x[o], s.y[o], ax, ay, bx, by) <= reach;
   float room[8];
   uint32_t count;
   const float* ring = corners_of(s, o, room, &count);
-  const float* c = ring + 2 * (size_t(count) - 1);
-  for (uint32_t i = 0; i < count; ++i) {
-    const float* d = ring + 2 * size_t(i);
-    if (segments_cross(ax, ay, bx, by, c[0], c[1], d[0], d[1])) return 0.0f;
-    nearest = smaller(nearest, point_to_segment(c[0], c[1], ax, ay, bx, by));
-    c = d;
+  if (0.0f <= reach) {
+    const float* c = ring + 2 * (size_t(count) - 1);
+    for (uint32_t i = 0; i < count; ++i) {
+      const float* d = ring + 2 * size_t(i);
+      if (segments_cross(ax, ay, bx, by, c[0], c[1], d[0], d[1])) return true;
+      c = d;
+    }
   }
-  return nearest;
+  for (uint32_t i = 0; i < count; ++i)
+    if (point_to_segment(ring[2 * size_t(i)], ring[2 * size_t(i) + 1], ax, ay, bx, by) <= reach) return true;
+  return point_distance(ax, ay, s, o) <= reach || point_distance(bx, by, s, o) <= reach;
 }
 
 bool blocks(float ax, float ay, float bx, float by, const Shapes& s, size_t o) {
   const Box box = bounds_of(s, o);
   return smaller(ax, bx) <= box.right && larger(ax, bx) >= box.left && smaller(ay, by) <= box.high &&
-         larger(ay, by) >= box.low && segment_distance(ax, ay, bx, by, s, o) <= s.reach[o];
+         larger(ay, by) >= box.low && within_reach(ax, ay, bx, by, s, o);
 }
 
 // A range of floats that holds the value of every case. Each operation rounds to nearest, which is monotone, so the same
@@ -194,12 +199,12 @@ bool segment_blocked(float ax, float ay, float bx, float by, const Shapes& shape
   return false;
 }
 
-bool shape_blocks(float ax, float ay, float bx, float by, const Shapes& shapes, size_t o) {
-  return blocks(ax, ay, bx, by, shapes, o);
-}
-
 bool shape_blocks_all(const Rect& a, const Rect& b, const Shapes& shapes, size_t o) {
   return all_blocked_by({{a.x0, a.x1}, {a.y0, a.y1}}, {{b.x0, b.x1}, {b.y0, b.y1}}, shapes, o);
+}
+
+bool shape_within_reach(float ax, float ay, float bx, float by, const Shapes& shapes, size_t o) {
+  return within_reach(ax, ay, bx, by, shapes, o);
 }
 
 Rect shape_bounds(const Shapes& shapes, size_t o) {

@@ -55,7 +55,7 @@ class WayIndex {
         const Boxes& leaf = leaf_[node_[n].number[__builtin_ctz(in)]];
         for (uint32_t left = leaf.met(way); left != 0; left &= left - 1) {
           const uint32_t o = leaf.number[__builtin_ctz(left)];
-          if (shape_blocks(ax, ay, bx, by, *shapes_, o)) return o;
+          if (shape_within_reach(ax, ay, bx, by, *shapes_, o)) return o;
         }
       }
     return kDead;
@@ -116,16 +116,24 @@ class Blockers {
   bool block(float ax, float ay, float bx, float by) {
     if (ways_->shapes() == nullptr) return false;
     for (uint32_t r = 0; r < known_; ++r) {
-      if (!shape_blocks(ax, ay, bx, by, *ways_->shapes(), recent_[r])) continue;
+      const Rect& box = box_[r];
+      const bool meets = (ax < bx ? ax : bx) <= box.x1 && (ax < bx ? bx : ax) >= box.x0 && (ay < by ? ay : by) <= box.y1 &&
+                         (ay < by ? by : ay) >= box.y0;
+      if (!meets || !shape_within_reach(ax, ay, bx, by, *ways_->shapes(), recent_[r])) continue;
       const uint32_t last = recent_[r];
+      const Rect its = box_[r];
       recent_[r] = recent_[0];
+      box_[r] = box_[0];
       recent_[0] = last;
+      box_[0] = its;
       return true;
     }
     const uint32_t o = ways_->blocker(ax, ay, bx, by);
     if (o == kDead) return false;
     recent_[1] = recent_[0];
+    box_[1] = box_[0];
     recent_[0] = o;
+    box_[0] = shape_bounds(*ways_->shapes(), o);
     if (known_ < 2) ++known_;
     return true;
   }
@@ -139,6 +147,7 @@ class Blockers {
  private:
   const WayIndex* ways_;
   uint32_t recent_[2] = {0, 0}, known_ = 0;
+  Rect box_[2] = {};  // of the recent ones
 };
 
 inline bool path_clear(const Problem& p, Blockers& blockers, size_t a, size_t z) {
