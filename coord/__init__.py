@@ -61,11 +61,13 @@ from coord.frame import (
     encode_frame_event,
 )
 from coord.frame_chain import FRAME_DTYPE, FrameFault, check_chain, decode_frames
+from coord.geojson import import_geojson
 from coord.geometry import distance, distance_sq
 from coord.grid import Grid
 from coord.health import CoordHealth, coord_health
 from coord.importer import import_map, import_scen
 from coord.inputs import Inputs
+from coord.lorr import LorrImport, import_lorr
 from coord.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_metrics
 from coord.motion import straight_step
 from coord.neighbours import Neighbours, Separation, minimum_separation, neighbour_counts, neighbours
@@ -164,6 +166,7 @@ __all__ = [
     "Grid",
     "Inputs",
     "InputsError",
+    "LorrImport",
     "MapError",
     "Metrics",
     "Motion",
@@ -241,6 +244,8 @@ __all__ = [
     "find_assignment_by_agent",
     "find_assignment_by_zone",
     "gaussian_at",
+    "import_geojson",
+    "import_lorr",
     "import_map",
     "import_scen",
     "input_digest",

@@ -40,10 +40,10 @@ def import_map(path: str | Path, out: str | Path, *, agents: int, zones: int, se
     path, out = Path(path), Path(out)
     data = read_file(path)
     parse_map(data, str(path))
-    document = _document(path, data, seed)
+    document = site_document(path.stem, data, path.name, seed)
     document["agents"] = {"random": agents}
     document["zones"] = {"random": zones}
-    return _write(out, document, {path.name: data})
+    return write_site(out, document, {path.name: data})
 
 
 @plain_mode()
@@ -71,16 +71,9 @@ def import_scen(path: str | Path, out: str | Path, *, agents: int | None = None)
     grid = parse_map(data, str(found))
     starts = [free_cell(grid, trip, trip.start, "start", str(path)) for trip in trips]
     goals = [free_cell(grid, trip, trip.goal, "goal", str(path)) for trip in trips]
-    document = _document(path, data, 0, found.name)
-    files = {found.name: data}
-    if len(trips) <= TABLES_MAX:
-        document["agent"] = [{"id": i, "x": x, "y": y} for i, (x, y) in enumerate(starts)]
-        document["zone"] = [{"id": i, "x": x, "y": y} for i, (x, y) in enumerate(goals)]
-    else:
-        document["agents"], document["zones"] = {"file": "agents.npy"}, {"file": "zones.npy"}
-        files["agents.npy"] = npy_bytes(_agents(starts))
-        files["zones.npy"] = npy_bytes(_zones(goals))
-    return _write(out, document, files)
+    document = site_document(path.stem, data, found.name)
+    files = {found.name: data, **tables_or_files(document, starts, goals)}
+    return write_site(out, document, files)
 
 
 def npy_bytes(records: Records) -> bytes:
@@ -96,7 +89,7 @@ def _agents(places: list[tuple[float, float]]) -> Records:
     value = defaults({}, "agents")
     out = np.zeros(len(places), AGENT_DTYPE)
     out["id"], out["zone"] = np.arange(len(places)), NO_ZONE
-    out["x"], out["y"] = np.array(places, np.float32).T
+    out["x"], out["y"] = np.array(places, np.float32).reshape(-1, 2).T
     for name in ("speed", "energy", "caps", "memory_ticks"):
         out[name] = value[name]
     return out
@@ -106,19 +99,37 @@ def _zones(places: list[tuple[float, float]]) -> Records:
     value = defaults({}, "zones")
     out = np.zeros(len(places), ZONE_DTYPE)
     out["id"] = np.arange(len(places))
-    out["x"], out["y"] = np.array(places, np.float32).T
+    out["x"], out["y"] = np.array(places, np.float32).reshape(-1, 2).T
     for name in ("radius", "priority", "service_ticks", "need_caps", "energy_cost"):
         out[name] = value[name]
     return out
 
 
-def _document(path: Path, data: bytes, seed: int, map_name: str | None = None) -> dict[str, Any]:
-    name = "".join(c for c in path.stem if c.isprintable()).encode()[:60].decode("utf-8", "ignore") or "site"
-    section = {"file": map_name or path.name, "blake3": blake3(data).hexdigest()}
-    return {"version": 1, "name": name, "seed": seed, "plan": {"planner": "swap"}, "map": section}
+def site_name(stem: str) -> str:
+    """A name for a scenario, from that of a file."""
+    return "".join(c for c in stem if c.isprintable()).encode()[:60].decode("utf-8", "ignore") or "site"
 
 
-def _write(out: Path, document: dict[str, Any], files: dict[str, bytes]) -> Scenario:
+def site_document(stem: str, data: bytes, map_name: str, seed: int = 0) -> dict[str, Any]:
+    """The top, [plan] and [map] of a SITE.toml with a map of these bytes."""
+    section = {"file": map_name, "blake3": blake3(data).hexdigest()}
+    return {"version": 1, "name": site_name(stem), "seed": seed, "plan": {"planner": "swap"}, "map": section}
+
+
+def tables_or_files(
+    document: dict[str, Any], starts: list[tuple[float, float]], goals: list[tuple[float, float]]
+) -> dict[str, bytes]:
+    """Agents and zones numbered from 0: tables of the document, or, where they are many, the files that it names."""
+    if max(len(starts), len(goals)) <= TABLES_MAX:
+        document["agent"] = [{"id": i, "x": x, "y": y} for i, (x, y) in enumerate(starts)]
+        document["zone"] = [{"id": i, "x": x, "y": y} for i, (x, y) in enumerate(goals)]
+        return {}
+    document["agents"], document["zones"] = {"file": "agents.npy"}, {"file": "zones.npy"}
+    return {"agents.npy": npy_bytes(_agents(starts)), "zones.npy": npy_bytes(_zones(goals))}
+
+
+def write_site(out: Path, document: dict[str, Any], files: dict[str, bytes]) -> Scenario:
+    """Write SITE.toml and the files beside it, none of which may be there but the same map; the scenario they make."""
     if out.name in files:
         raise OutputError(f"{out}: expected another name than that of a file beside it, {', '.join(files)}")
     text = canonical_text(document)

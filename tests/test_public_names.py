@@ -39,6 +39,7 @@ PROMISED = {
         "Grid Rings explain import_map import_scen open_run "
         # moving without a scenario
         "Neighbours Separation minimum_separation neighbour_counts neighbours straight_step "
+        "import_geojson import_lorr LorrImport "
         # frames of one buffer
         "FRAME_DTYPE FrameFault check_chain decode_frames Drift DriftTick FirstOther drift "
         # geometry, field, agents

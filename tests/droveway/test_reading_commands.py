@@ -513,7 +513,7 @@ def test_import_overwrites_nothing(ask: Ask, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "code", "error"),
     [
-        ("a.txt", (), 3, "expected a file that ends in .map or .scen, got '.txt'"),
+        ("a.txt", (), 3, "expected a file that ends in .map, .scen, .json or .geojson, got '.txt'"),
         ("a.map", (), 2, "a .map has no agents and zones: expected --agents N and --zones M"),
         (
             "a.scen",
