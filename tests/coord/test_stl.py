@@ -156,7 +156,7 @@ DELAY = FleetEvent(1, EventKind.DELAY, 0, ticks=3).to_map()
         ({"name": "\n"}, "name: expected 1 to 60 bytes of printable text"),
         ({"toml": b"12"}, "toml: expected 32 bytes, got 2"),
         ({"origin": [1.0, 2.0]}, "origin: expected nil or 3 finite floats"),
-        ({"motion": {"model": "grid"}}, "motion.model: expected straight, got 'grid'"),
+        ({"motion": {"model": "grid"}}, "motion.model: expected straight or around, got 'grid'"),
         ({"motion": {"model": "straight", "energy_per_m": [1]}}, "motion.energy_per_m: expected a float, got list"),
         ({"motion": {"model": "straight", "energy_per_m": 2.0}}, "motion.energy_per_m: expected 0 to 1, got 2.0"),
         ({"demand": {"model": "none"}},
