@@ -53,6 +53,7 @@ from coord.errors import (
 from coord.explain import Explanation, Option, UnknownIdError, explain
 from coord.external import Planner, plan_external
 from coord.field import field_at, field_points, field_raster, gaussian_at
+from coord.first_solution import first_solution
 from coord.frame import (
     DECISION_FRAME_BYTES,
     DecisionFrame,
@@ -71,6 +72,7 @@ from coord.lorr import LorrImport, import_lorr
 from coord.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_metrics
 from coord.motion import straight_step
 from coord.neighbours import Neighbours, Separation, minimum_separation, neighbour_counts, neighbours
+from coord.paths import PathFault, Paths, check_paths
 from coord.plan import Plan, plan, plan_greedy, plan_swap
 from coord.readiness import (
     AgentReadiness,
@@ -175,6 +177,8 @@ __all__ = [
     "Option",
     "OutputError",
     "ParameterError",
+    "PathFault",
+    "Paths",
     "Plan",
     "PlanConfig",
     "Planner",
@@ -214,6 +218,7 @@ __all__ = [
     "candidate_status",
     "cell_from_units",
     "check_chain",
+    "check_paths",
     "coord_cell_equal",
     "coord_cell_neighbor",
     "coord_health",
@@ -243,6 +248,7 @@ __all__ = [
     "field_raster",
     "find_assignment_by_agent",
     "find_assignment_by_zone",
+    "first_solution",
     "gaussian_at",
     "import_geojson",
     "import_lorr",

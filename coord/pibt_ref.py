@@ -168,7 +168,7 @@ class Step:
             return NONE
         for u in self._neighbours(at):
             k = self.here.get(u, NONE)
-            if k == NONE or u == first or self.to[k] != NONE:
+            if k == NONE or u == first:
                 continue
             if self._swap_required(k, i, at, first) and self._swap_possible(first, at):
                 return k

@@ -38,6 +38,7 @@ PROMISED = {
         "AgentState DecisionFrame GaussianKernel Obstacle PlanConfig Scenario WorkZone audit build_info plan simulate "
         "Grid Rings explain import_map import_scen open_run "
         # moving without a scenario
+        "PathFault Paths check_paths first_solution "
         "Neighbours Separation minimum_separation neighbour_counts neighbours straight_step "
         "import_geojson import_lorr LorrImport "
         # frames of one buffer

@@ -179,7 +179,8 @@ class Stepper {
     for (int d = 0; d < 4; ++d) {
       if ((l_.exits[at] >> d & 1) == 0) continue;
       const int32_t u = at + offset_[d], k = here_[u];
-      if (k != none && u != first && to_[k] == none && swap_required(k, i, at, first) && swap_possible(first, at)) return k;
+      // also where k is settled, for it may be the one that pushes here: then room is made, and nobody is pulled
+      if (k != none && u != first && swap_required(k, i, at, first) && swap_possible(first, at)) return k;
     }
     return none;
   }
