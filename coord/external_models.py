@@ -84,30 +84,51 @@ class GuardedMotion:
             self._model.stop(frozen(rows))
 
     def advance(self, agents: Records, rows: Rows, tick: int) -> Steps:
-        """The new positions of `rows`, and nothing else of what was written. BadInput names agent and field."""
+        """The new positions of `rows` and of agents pushed, and nothing else of what was written. BadInput names agent
+        and field.
+        """
         moved = agents.copy()
         with foreign_code():
             steps = self._model.advance(moved, frozen(rows), tick)
-        gone, conflicts = self._steps(steps, len(rows))
+        gone = self._metres(getattr(steps, "gone_m", None), "gone_m", agents, rows)
+        conflicts = _whole(getattr(steps, "conflicts", None))
+        if conflicts is None:
+            text = f"must be a whole number of at least 0, got {getattr(steps, 'conflicts', None)!r}"
+            raise self._error("conflicts", text)
+        pushed = self._pushed(getattr(steps, "pushed", None), rows, len(agents))
+        pushed_m = None if pushed is None else self._metres(steps.pushed_m, "pushed_m", agents, pushed)
+        movers = rows if pushed is None else np.concatenate([rows, pushed])
         for axis in "xyz":
-            self._refuse(agents, rows, axis, magnitude(moved[axis][rows]) > POSITION_BITS, moved[axis][rows],
-                         "must be finite and within 2^20 m")  # fmt: skip
-        bad = ~(np.isfinite(gone) & (gone >= 0))
-        self._refuse(agents, rows, "gone_m", bad, gone, "must be finite and at least 0 m")
+            place = moved[axis][movers]
+            bad = magnitude(place) > POSITION_BITS
+            self._refuse(agents, movers, axis, bad, place, "must be finite and within 2^20 m")
         for axis in "xyz":
-            agents[axis][rows] = moved[axis][rows]
-        return Steps(gone, conflicts)
+            agents[axis][movers] = moved[axis][movers]
+        return Steps(gone, conflicts, pushed, pushed_m)
 
-    def _steps(self, steps: object, count: int) -> tuple[npt.NDArray[np.float32], int]:
-        gone, conflicts = getattr(steps, "gone_m", None), getattr(steps, "conflicts", None)
-        if not (isinstance(gone, np.ndarray) and gone.dtype == np.float32 and gone.shape == (count,)):
-            shown = f"{gone.dtype}{list(gone.shape)}" if isinstance(gone, np.ndarray) else type(gone).__name__
-            raise BadInput(f"motion {self._name}: gone_m", None, "", f"must be float32[{count}], got {shown}")
-        count_of = _whole(conflicts)
-        if count_of is None:
-            text = f"must be a whole number of at least 0, got {conflicts!r}"
-            raise BadInput(f"motion {self._name}: conflicts", None, "", text)
-        return gone.copy(), count_of
+    def _metres(self, value: object, name: str, agents: Records, rows: Rows) -> npt.NDArray[np.float32]:
+        if not (isinstance(value, np.ndarray) and value.dtype == np.float32 and value.shape == (len(rows),)):
+            raise self._error(name, f"must be float32[{len(rows)}], got {_shown(value)}")
+        bad = ~(np.isfinite(value) & (value >= 0))
+        self._refuse(agents, rows, name, bad, value, "must be finite and at least 0 m")
+        return value.copy()
+
+    def _pushed(self, value: object, rows: Rows, count: int) -> Rows | None:
+        """Rows besides those that travel, each once."""
+        if value is None:
+            return None
+        if not (isinstance(value, np.ndarray) and value.dtype == np.intp and value.ndim == 1):
+            raise self._error(
+                "pushed", f"must be an array of {np.dtype(np.intp)} in one dimension, got {_shown(value)}"
+            )
+        for row in value[(value < 0) | (value >= count) | np.isin(value, rows)].tolist():
+            raise self._error("pushed", f"must be rows of agents that don't travel, got {row}")
+        if len(np.unique(value)) != len(value):
+            raise self._error("pushed", "must name a row once, got one twice")
+        return value.copy()
+
+    def _error(self, name: str, text: str) -> BadInput:
+        return BadInput(f"motion {self._name}: {name}", None, "", text)
 
     def _refuse(
         self, agents: Records, rows: Rows, field: str, bad: npt.NDArray[np.bool_], values: npt.NDArray[np.float32],

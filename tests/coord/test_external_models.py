@@ -11,6 +11,7 @@ from coord import BadInput, Scenario, audit, simulate
 from coord.demand import DemandChange, PersistentDemand
 from coord.external_models import ExternalModels, GuardedDemand, GuardedMotion
 from coord.motion_model import Steps, StraightMotion
+from coord.pibt import PibtMotion
 from coord.records import ZONE_DTYPE
 from coord.setup import setup_from_map
 from coord.world import World
@@ -102,6 +103,32 @@ def test_a_motion_model_moves_the_rows_that_travel_and_nothing_else():
     assert simulate(site(), 20, **models) == simulate(site(), 20)
 
 
+def push(rows, metres):
+    return lambda n: Steps(np.zeros(n, np.float32), 0, np.array(rows, np.intp), np.array(metres, np.float32))
+
+
+def test_a_model_whose_agents_make_way_passes_and_decides_the_same(tmp_path):
+    (tmp_path / "hall.map").write_text("type octile\nheight 1\nwidth 6\nmap\n......\n")
+    text = (
+        'version = 1\nname = "hall"\n[map]\nfile = "hall.map"\n[motion]\nmodel = "pibt"\n'
+        "[[agent]]\nid = 0\nx = 0.5\ny = 0.5\ncaps = 1\n[[agent]]\nid = 1\nx = 2.5\ny = 0.5\n"
+        "[[zone]]\nid = 0\nx = 4.5\ny = 0.5\nneed_caps = 1\n"
+    )
+    hall = Scenario.loads(text, tmp_path)
+
+    class Watched(PibtMotion):
+        pushes = 0
+
+        def advance(self, agents, rows, tick):
+            steps = super().advance(agents, rows, tick)
+            self.pushes += 0 if steps.pushed is None else len(steps.pushed)
+            return steps
+
+    model = Watched()
+    assert simulate(hall, 20, motion_model=model) == simulate(hall, 20)
+    assert model.pushes == 3  # the agent in the way went to the end
+
+
 def test_what_motion_and_demand_are_given_are_copies():
     class Rude(Moving):
         def site(self, agents, site):
@@ -157,6 +184,12 @@ def put(field, value):
             Moving(steps=lambda n: Steps(np.zeros(n + 1, np.float32), 0)),
             "motion moving: gone_m must be float32[9], got float32[10]",
         ),
+        (Moving(steps=push([0], [1])), "motion moving: pushed must be rows of agents that don't travel, got 0"),
+        (Moving(steps=push([9], [1])), "motion moving: pushed must be rows of agents that don't travel, got 9"),
+        (Moving(steps=lambda n: Steps(np.zeros(n, np.float32), 0, [1])),
+         "motion moving: pushed must be an array of int64 in one dimension, got list"),
+        (Moving(steps=lambda n: Steps(np.zeros(n, np.float32), 0, np.array([], np.intp))),
+         "motion moving: pushed_m must be float32[0], got NoneType"),
         (Moving(steps=lambda n: 7), "motion moving: gone_m must be float32[9], got NoneType"),
         (
             Moving(steps=lambda n: Steps(np.zeros(n, np.float32), -1)),
@@ -220,6 +253,41 @@ def test_zones_of_an_external_demand_come_and_go_and_each_decision_is_planned_ag
     report = audit(tmp_path / "run", resimulate=True)
     assert report.ok, report.first_divergences
     assert (report.planned, report.external) == (30, {"demand": "mine"})
+
+
+EVENTS = """on_events = true
+every_ticks = 10
+[faults]
+fault = 0.01
+[[event]]
+tick = 4
+kind = "agent_lost"
+id = 3
+"""
+
+
+def test_events_and_faults_of_a_run_with_external_motion_are_audited(tmp_path):
+    eventful = Scenario.loads(FLEET.replace("[agents]", f"[plan]\n{EVENTS}[agents]"))
+    simulate(eventful, 40, ledger=tmp_path / "run", sync="os", motion_model=Moving())
+    report = audit(tmp_path / "run", resimulate=True)
+    assert report.ok, (report.problems, report.first_divergences)
+    assert report.frames > 5
+
+
+def test_zones_of_an_external_demand_call_for_plans_at_their_tick(tmp_path):
+    def sometimes(view):
+        return DemandChange(add=zones(view.next_id, x=5, radius=1)) if view.tick in (3, 17) else None
+
+    called = Scenario.loads(FLEET.replace("[agents]", "[plan]\non_events = true\nevery_ticks = 10\n[agents]"))
+    ticks = []
+    simulate(
+        called, 30, ledger=tmp_path / "run", sync="os", demand_model=Demand(sometimes),
+        on_tick=lambda tick, frame: ticks.append(tick) if frame is not None else None,
+    )  # fmt: skip
+    assert ticks == [0, 3, 10, 17, 20]
+    for resimulate in (False, True):
+        report = audit(tmp_path / "run", resimulate=resimulate)
+        assert report.ok, (report.problems, report.first_divergences)
 
 
 def test_what_a_model_raises_comes_through_and_leaves_whole_frames(tmp_path):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coord import PlannerError, Scenario, metrics, plan_ref, replan, simulate
+from coord import PlannerError, Scenario, audit, metrics, open_run, plan_ref, replan, simulate
 from coord.checks import EXTERNAL, PLANNERS
 from coord.records import NO_ZONE, OBSTACLE_DTYPE, ROW_DTYPE
 from coord.replan import changed
@@ -295,6 +296,74 @@ def test_hysteresis_stops_agents_from_changing_their_minds(planner, tmp_path):
         switches.append(metrics(folder, gap_every=0).switches)
     assert switches[0] > 10
     assert switches[1] == 0
+
+
+EVENTFUL = """version = 1
+name = "eventful"
+[plan]
+planner = "{planner}"
+every_ticks = 20
+on_events = true
+queue = {queue}
+w_switch = 1000.0
+[agents]
+random = 8
+box = [0, 0, 60, 60]
+[zones]
+random = 40
+box = [0, 0, 60, 60]
+[[event]]
+tick = 7
+kind = "agent_lost"
+id = 2
+ticks = 6
+[[event]]
+tick = 9
+kind = "zone_added"
+id = 900
+x = 30.0
+y = 30.0
+priority = 5.0
+[[event]]
+tick = 15
+kind = "obstacle_added"
+id = 0
+shape = "circle"
+x = 20.0
+y = 20.0
+radius = 8.0
+"""
+
+
+@pytest.mark.parametrize("planner", ["greedy", "swap"])
+@pytest.mark.parametrize("queue", [1, 4])
+def test_plans_at_events_keep_what_need_not_change(planner, queue, tmp_path):
+    """A plan is made at the tick of each event, and with a large w_switch only who must gets another zone."""
+    folder = tmp_path / "run"
+    site = Scenario.loads(EVENTFUL.format(planner=planner, queue=queue))
+    simulate(site, 41, ledger=folder, sync="os")
+    report = audit(folder, resimulate=True)
+    assert report.ok, (report.problems, report.first_divergences)
+    with open_run(folder) as reader:
+        views = [(view.frame.tick, view.inputs.copy(), view.rows.copy()) for view in reader.frames()]
+    assert [tick for tick, _, _ in views] == [0, 7, 9, 13, 15, 20, 40]
+    for tick, inputs, rows in views[1:]:
+        fleet = seen_for(site, inputs, tick)
+        keys, new = keys_of(fleet), zones_of(rows)
+        for agent in inputs.agents[inputs.agents["mode"] == 1]:
+            if (int(agent["id"]), int(agent["zone"])) in keys:
+                assert new[int(agent["id"])] == int(agent["zone"])
+    assert 2 not in views[1][1].agents["id"]
+    assert 2 in views[3][1].agents["id"]
+    assert 900 in zones_of(views[2][2]).values() or 900 in views[2][2]["zone"]
+
+
+def seen_for(site, inputs, tick):
+    """The inputs of one tick as a fleet of these tests."""
+    return SimpleNamespace(
+        agents=inputs.agents, zones=inputs.zones, obstacles=inputs.obstacles, kernels=inputs.kernels,
+        config=site.setup.config, now_tick=tick, rings=None, grid=None,
+    )  # fmt: skip
 
 
 def test_the_chain_of_one_lost_agent_is_not_empty_by_chance(make_fleet):
