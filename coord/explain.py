@@ -10,15 +10,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coord import backend
 from coord.candidate import CandidateFacts, CandidateScore, candidate_status, score_candidate
+from coord.checks import EXTERNAL
 from coord.errors import CoordError
 from coord.grid import Grid
 from coord.obstacle import BOX, CIRCLE, POLYGON
 from coord.obstacle_ref import blocked_points, blocked_segments
 from coord.plan_ref import Pairs, pairs
-from coord.problem import I32, NONE, Problem, Zones
+from coord.problem import I32, NONE, U32, Problem, Zones
 from coord.readiness import AgentReadiness, ZoneReadiness
 from coord.records import (
     COORD_UNREACHABLE_TRAVEL_TIME,
@@ -52,7 +54,8 @@ class Option:
     `winning_change` is the smallest increase of `score.score_i32` with which this pair would be in the plan, all other
     scores unchanged: 0 for a pair that is, None where a test fails whatever the score, or where not even the highest
     score wins. Where `winning_change_exact` is False it is an estimate: of swap, what would win against the plan as it
-    stands; it may be too small or too large (docs/planning.md, Explanations).
+    stands; it may be too small or too large (docs/planning.md, Explanations). What an external planner would do with
+    another score nobody knows: None, and not exact.
     """
 
     agent: int
@@ -159,9 +162,7 @@ def explain_situation(
     a = None if agent is None else _find(seen.agents, agent, "agent")
     z = None if zone is None else _find(seen.zones, zone, "zone")
     whole = _Whole(seen, rows)
-    which_agents = range(len(seen.agents)) if a is None else [a]
-    which_zones = None if z is None else [z]
-    options = [option for i in which_agents for option in whole.options(i, which_zones)]
+    options = whole.options(a, z)
     options.sort(key=lambda o: (o.status not in (0, 7), -o.score.score_i32, o.travel, o.zone, o.agent))
     options[:exact] = [whole.settled(option) for option in options[:exact]]
     served = rows[rows["queue_index"] == 0]
@@ -251,6 +252,43 @@ class _Whole:
             return option
         return replace(option, winning_change=change, winning_change_exact=True)
 
+    @cached_property
+    def moving(self) -> NDArray[np.bool_]:
+        """Agents whose speed is a normal number above 0; the score of a pair of others is `pairs`' business."""
+        speed = self.facts.speed
+        return np.isfinite(speed) & (speed >= np.finfo(np.float32).tiny)
+
+    @cached_property
+    def own(self) -> tuple[I32, U32]:
+        """Score and travel of each agent with its own zone; of an agent without one 0 and unreachable."""
+        score, travel, _ = backend.pair_values(replace(self.problem, agents=self.facts), self.zone_of.astype(np.int32))
+        for a in np.flatnonzero(~self.moving & (self.zone_of != NONE)).tolist():
+            alone = self.one(a, int(self.zone_of[a]))
+            score[a], travel[a] = alone.score[0], alone.travel[0]
+        return score, travel
+
+    def column(self, z: int) -> Pairs:
+        """All agents against zone z, as `pairs` has one agent against all zones."""
+        facts, zones = self.facts, self.zones
+        here = np.full(len(facts), z, np.int32)
+        score, travel, saturated = backend.pair_values(replace(self.problem, agents=facts), here)
+        still = ~self.moving
+        for a in np.flatnonzero(still).tolist():
+            alone = self.one(a, z)
+            score[a], travel[a], saturated[a] = alone.score[0], alone.travel[0], alone.saturated[0]
+        near = (travel != COORD_UNREACHABLE_TRAVEL_TIME) & (travel <= np.uint32(self.config.max_travel_ticks))
+        if self.problem.grid:
+            near &= (zones.component[z] == 0) | (zones.component[z] == facts.component)
+            near &= facts.component != 0
+        clear = np.full(len(facts), not zones.blocked[z])
+        if self.problem.shapes is not None:
+            x, y = np.full(len(facts), zones.x[z]), np.full(len(facts), zones.y[z])
+            clear &= ~backend.blocked_segments(facts.x, facts.y, x, y, self.problem.shapes)
+        return Pairs(
+            travel=travel, score=score, saturated=saturated, capable=(facts.caps & zones.need[z]) == zones.need[z],
+            charged=facts.energy >= zones.cost[z], open=clear, near=near,
+        )  # fmt: skip
+
     def one(self, a: int, z: int) -> Pairs:
         """Agent a against zone z alone."""
         zones = Zones(**{name: getattr(self.zones, name)[z : z + 1] for name in Zones.__dataclass_fields__})
@@ -259,12 +297,16 @@ class _Whole:
         problem: Problem = replace(self.problem, zones=zones)
         return pairs(problem, replace(agents, current=here), 0)
 
-    def options(self, a: int, which: list[int] | None) -> list[Option]:
-        """The options of agent a with all zones, or with some."""
-        if which is None:
-            all_pairs = pairs(self.problem, self.facts, a)
-            return [self._option(a, z, all_pairs, z) for z in range(len(self.zones))]
-        return [self._option(a, z, self.one(a, z), 0) for z in which]
+    def options(self, a: int | None, z: int | None) -> list[Option]:
+        """The options of an agent with all zones, of a zone with all agents, or of one pair."""
+        if a is None:
+            assert z is not None
+            all_agents = self.column(z)
+            return [self._option(i, z, all_agents, i) for i in range(len(self.facts))]
+        if z is None:
+            all_zones = pairs(self.problem, self.facts, a)
+            return [self._option(a, i, all_zones, i) for i in range(len(self.zones))]
+        return [self._option(a, z, self.one(a, z), 0)]
 
     def _option(self, a: int, z: int, p: Pairs, i: int) -> Option:
         seen = self.seen
@@ -295,7 +337,7 @@ class _Whole:
         score = score_candidate(facts, self.config)
         assert score.score_i32 == int(p.score[i])
         change, exact = self._winning_change(a, z, b, status, score.score_i32, facts.travel)
-        winner_score = None if b == NONE else int(self.one(b, z).score[0])
+        winner_score = None if b == NONE else int(self.own[0][b])
         return Option(
             agent=facts.agent,
             zone=facts.zone,
@@ -320,22 +362,22 @@ class _Whole:
             return None, True
         if (b != NONE and int(self.seen.held[b]) != NONE) or int(self.seen.held[a]) != NONE:
             return None, True
+        if self.config.planner == EXTERNAL:
+            return None, False
         own = int(self.zone_of[a])
         key = (travel, z, a)
+        scores, travels = self.own
         needed = [score + 1] if own == NONE and b == NONE else []  # left idle: a place among the candidates
         if own != NONE:
-            mine = self.one(a, own)
-            needed.append(int(mine.score[0]) + (key >= (int(mine.travel[0]), own, a)))
+            needed.append(int(scores[a]) + (key >= (int(travels[a]), own, a)))
         if b != NONE:
-            theirs = self.one(b, z)
-            needed.append(int(theirs.score[0]) + (key >= (int(theirs.travel[0]), z, b)))
+            needed.append(int(scores[b]) + (key >= (int(travels[b]), z, b)))
         least = max(needed)
-        if self.config.planner == 1:
+        if self.config.planner != 0:
             if b == NONE and own != NONE:
-                least = int(self.one(a, own).score[0]) + 1
-            elif NONE not in (b, own) and bool(self.one(b, own).feasible[0]):
-                together = int(self.one(a, own).score[0]) + int(self.one(b, z).score[0])
-                least = min(least, together - int(self.one(b, own).score[0]) + 1)
+                least = int(scores[a]) + 1
+            elif NONE not in (b, own) and bool((back := self.one(b, own)).feasible[0]):
+                least = min(least, int(scores[a]) + int(scores[b]) - int(back.score[0]) + 1)
         change = max(1, least - score)
         return (change if score + change <= I32_MAX else None), self.greedy
 
@@ -343,6 +385,7 @@ class _Whole:
         seen = self.seen
         agent, zone = seen.agents[a], seen.zones[z]
         who = f"agent {facts.agent}"
+        external = self.config.planner == EXTERNAL
         if b == a:
             return ()
         out = []
@@ -370,7 +413,10 @@ class _Whole:
         if facts.taken and int(seen.held[b]) != NONE:
             out.append(f"agent {int(seen.agents['id'][b])} must finish its work in zone {facts.zone}")
         elif facts.taken:
-            out.append(f"zone {facts.zone} went to agent {int(seen.agents['id'][b])}: the score must win it")
+            lost = f"zone {facts.zone} went to agent {int(seen.agents['id'][b])}"
+            out.append(lost + (": an external planner chose" if external else ": the score must win it"))
+        elif not out and external:
+            out.append(f"zone {facts.zone} is free: an external planner chose")
         elif not out:
             out.append(f"zone {facts.zone} is free: the score must win against the agent's own zone")
         return tuple(out)

@@ -23,7 +23,7 @@ def explanation_text(told: "Explanation", most: int) -> str:
     hidden = len(told.options) - len(shown)
     if hidden:
         parts.append(f"   and {hidden} more (--all, --json)")
-    if any(not option.winning_change_exact for option in shown):
+    if any(option.winning_change is not None and not option.winning_change_exact for option in shown):
         parts.append("   ~ marks an estimate, often wrong: the exact change was not found")
     changes = [f"   {_change(option, other)}" for option in shown if option.changes]
     if changes:
@@ -84,6 +84,8 @@ def _row(option: "Option", other: str, told: "Explanation") -> tuple[str, ...]:
     change = option.winning_change
     wins = "no score" if change is None else f"+{change} ({change / SCORE_UNIT:+.4f})"
     about = "" if option.winning_change_exact else "~"
+    if change is None and about:  # an external planner's: nobody knows
+        wins, about = "not known", ""
     return (
         "→" if chosen else "",
         str(getattr(option, other)),
