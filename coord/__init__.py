@@ -30,6 +30,7 @@ from coord.decisions import (
     decision_ledger_tick_span,
     decision_ledger_total_rows,
 )
+from coord.demand_spec import TASK_DTYPE
 from coord.difference import Drift, DriftTick, FirstOther, drift
 from coord.digest import input_digest
 from coord.divergence import Divergence
@@ -50,6 +51,7 @@ from coord.errors import (
     ScenarioError,
     TooLargeError,
 )
+from coord.events import EventKind, FleetEvent
 from coord.explain import Explanation, Option, UnknownIdError, explain
 from coord.external import Planner, plan_external
 from coord.field import field_at, field_points, field_raster, gaussian_at
@@ -110,6 +112,7 @@ from coord.rings import Rings
 from coord.scenario import Scenario
 from coord.setup import Motion, Setup
 from coord.simulate import Run, simulate
+from coord.site_schema import json_schema
 from coord.status import (
     Assignment,
     AssignmentStats,
@@ -139,6 +142,7 @@ __all__ = [
     "OBSTACLE_DTYPE",
     "RING_DTYPE",
     "ROW_DTYPE",
+    "TASK_DTYPE",
     "ZONE_DTYPE",
     "AgentMode",
     "AgentReadiness",
@@ -160,8 +164,10 @@ __all__ = [
     "Divergence",
     "Drift",
     "DriftTick",
+    "EventKind",
     "Explanation",
     "FirstOther",
+    "FleetEvent",
     "FrameError",
     "FrameFault",
     "GaussianKernel",
@@ -255,6 +261,7 @@ __all__ = [
     "import_map",
     "import_scen",
     "input_digest",
+    "json_schema",
     "metrics",
     "minimum_separation",
     "neighbour_counts",

@@ -29,11 +29,12 @@ from coord.queues import LATER_SHIFT
 from coord.records import KERNEL_DTYPE, OBSTACLE_DTYPE, PlanConfig
 from coord.regular_file import open_regular
 from coord.rings import Rings
-from coord.scenario_events import SHAPE_CODES, SHAPE_KEYS, EventRows, check_event_row, demand_spec, event_order
+from coord.scenario_events import SHAPE_CODES, EventRows, check_event_row, demand_spec, event_order
 from coord.scenario_schema import (
     AGENTS_MAX,
     OBSTACLE_KINDS,
     REQUIRED,
+    SHAPE_KEYS,
     TABLES,
     ZONES_MAX,
     Key,

@@ -20,33 +20,20 @@ from coord.errors import ScenarioError
 from coord.events import CELLS, KINDS, EventKind, FleetEvent
 from coord.grid import Grid
 from coord.records import AGENT_DTYPE, NO_ZONE, OBSTACLE_DTYPE, ZONE_DTYPE, Records
-from coord.scenario_schema import AGENTS_MAX, TABLES
+from coord.scenario_schema import AGENT_PLACE, AGENTS_MAX, EVENT_KEYS, SHAPE_KEYS, TABLES
 from coord.task_file import read_tasks
 
 Document = dict[str, Any]
 
 SHAPE_CODES = {"circle": 0, "polygon": 1, "box": 2, "cells": CELLS}
-SHAPE_KEYS = {
-    "circle": ("x", "y", "radius"),
-    "box": ("x", "y", "radius", "half_y"),
-    "polygon": ("points",),
-    "cells": ("x", "y", "radius", "half_y"),
-}
-_AGENT, _ZONE = ("x", "y", "z", *fleet.AGENT_KEYS), ("x", "y", "z", *fleet.ZONE_KEYS)
-_ALLOWED: dict[str, tuple[str, ...]] = {
-    "agent_lost": ("ticks",), "agent_back": _AGENT, "fault": ("ticks",), "silent": ("ticks",), "delay": ("ticks",),
-    "zone_added": _ZONE, "zone_removed": (), "obstacle_removed": (),
-    "obstacle_added": ("shape", "margin", "x", "y", "radius", "half_y", "points"),
-}  # fmt: skip
 _OF_AGENTS = (EventKind.AGENT_LOST, EventKind.FAULT, EventKind.SILENT, EventKind.DELAY, EventKind.AGENT_BACK)
 
 
 def check_event_row(row: Mapping[str, Any], file: str, where: str) -> None:
     """The keys of a kind: which belong, which are missing."""
     kind = row["kind"]
-    allowed = _ALLOWED[kind]
-    needed = {"zone_added": ("x", "y"), "delay": ("ticks",), "obstacle_added": ("shape",)}.get(kind, ())
-    if kind == "agent_back" and any(row[name] is not None for name in _AGENT):
+    needed, allowed = EVENT_KEYS[kind]
+    if kind == "agent_back" and any(row[name] is not None for name in AGENT_PLACE):
         needed = ("x", "y")
     if kind == "obstacle_added" and row["shape"] is not None:
         needed = ("shape", *SHAPE_KEYS[row["shape"]])

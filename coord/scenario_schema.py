@@ -29,13 +29,30 @@ DEMANDS = ("persistent", "uniform", "hot_spots", "moving", "replayed")
 PLACES = ("tasks", "zones")
 OBSTACLE_KINDS = ("circle", "polygon", "box")
 EVENT_SHAPES = (*OBSTACLE_KINDS, "cells")
-EVENTS = (
-    "agent_lost", "agent_back", "fault", "silent", "delay", "zone_added", "zone_removed", "obstacle_added",
-    "obstacle_removed",
-)  # fmt: skip
 OPEN_MAX = 100_000  # tasks open at a time
 RATE_MAX = 1024.0  # tasks a tick
 PATH_MAX = 65_536  # places of one path
+
+# Keys of a row that depend on one of its words: those that must be there, and those that may.
+SHAPE_KEYS = {
+    "circle": ("x", "y", "radius"),
+    "box": ("x", "y", "radius", "half_y"),
+    "polygon": ("points",),
+    "cells": ("x", "y", "radius", "half_y"),
+}
+AGENT_PLACE = ("x", "y", "z", "speed", "energy", "caps", "memory_ticks")
+ZONE_PLACE = ("x", "y", "z", "radius", "priority", "service_ticks", "need_caps", "energy_cost")
+EVENT_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "agent_lost": ((), ("ticks",)),
+    "agent_back": ((), AGENT_PLACE),
+    "fault": ((), ("ticks",)),
+    "silent": ((), ("ticks",)),
+    "delay": (("ticks",), ("ticks",)),
+    "zone_added": (("x", "y"), ZONE_PLACE),
+    "zone_removed": ((), ()),
+    "obstacle_added": (("shape",), ("shape", "margin", "x", "y", "radius", "half_y", "points")),
+    "obstacle_removed": ((), ()),
+}
 
 REQUIRED = object()  # a key without a default: it must be given
 
@@ -268,7 +285,7 @@ TABLES: dict[str, Table] = {
             "event", "One thing that happens at a tick",
             (
                 Key("tick", "int", REQUIRED, "when", 1, U64_MAX),
-                Key("kind", "str", REQUIRED, "what", choices=EVENTS),
+                Key("kind", "str", REQUIRED, "what", choices=tuple(EVENT_KEYS)),
                 Key("id", "int", REQUIRED, "of the agent, zone or obstacle; obstacles of the file count from 0 in the "
                     "order of their content", 0, U64_MAX),
                 _u32("ticks", None, "how long it lasts; 0, or none: for good"),
@@ -343,7 +360,7 @@ def _range_fault(key: Key, value: int | float) -> str | None:
     low, high = key.minimum, key.maximum
     if (low is None or value >= low) and (high is None or value <= high):
         return None
-    return f"expected {_bound(low)} to {_bound(high)}, got {_number(value)}"
+    return f"expected {bound_text(low)} to {bound_text(high)}, got {_number(value)}"
 
 
 def _is_finite(value: int | float) -> bool:
@@ -357,7 +374,8 @@ def _number(value: int | float) -> str:
     return str(value)
 
 
-def _bound(value: float | None) -> str:
+def bound_text(value: float | None) -> str:
+    """A bound as errors and pages write it."""
     assert value is not None
     return str(value) if isinstance(value, int) or abs(value) >= 1e16 or value != int(value) else f"{value:.1f}"
 
@@ -423,85 +441,6 @@ def shown(value: object) -> str:
     except (ValueError, RecursionError):  # integers of thousands of digits, arrays in arrays in arrays
         text = "too large to show"
     return f"{names.get(type(value), type(value).__name__)} {text if len(text) <= 40 else text[:37] + '...'}"
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of SITE.toml, generated from the same definition as the reader.
-
-    >>> json_schema()["properties"]["plan"]["properties"]["planner"]["enum"]
-    ['greedy', 'swap']
-    """
-    properties: dict[str, Any] = {}
-    for table in TABLES.values():
-        if table.name == "":
-            continue
-        body = _json_table(table)
-        properties[table.name] = {"type": "array", "items": body} if table.rows else body
-    top = _json_table(TABLES[""])
-    top["properties"] = {**top["properties"], **properties}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "SITE.toml, version 1", **top}
-
-
-def _json_table(table: Table) -> dict[str, Any]:
-    required = [key.name for key in table.keys if key.default is REQUIRED]
-    body: dict[str, Any] = {"type": "object", "description": table.text, "additionalProperties": False}
-    body["properties"] = {key.name: _json_key(key) for key in table.keys}
-    if required:
-        body["required"] = required
-    return body
-
-
-def _json_key(key: Key) -> dict[str, Any]:
-    number = {"type": "number"}
-    shapes: dict[str, dict[str, Any]] = {
-        "int": {"type": "integer"},
-        "float": number,
-        "position": number,
-        "str": {"type": "string"},
-        "bool": {"type": "boolean"},
-        "point3": {"type": "array", "items": number, "minItems": 3, "maxItems": 3},
-        "box": {"type": "array", "items": number, "minItems": 4, "maxItems": 4},
-        "points": {"type": "array", "minItems": 3,
-                   "items": {"type": "array", "items": number, "minItems": 2, "maxItems": 2}},
-        "span": {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
-        "path": {"type": "array", "minItems": 1, "maxItems": PATH_MAX,
-                 "items": {"type": "array", "items": number, "minItems": 3, "maxItems": 3}},
-        "matrix": {"type": "array", "minItems": 4, "maxItems": 4,
-                   "items": {"type": "array", "items": number, "minItems": 4, "maxItems": 4}},
-    }  # fmt: skip
-    body: dict[str, Any] = {**shapes[key.kind], "description": key.text}
-    if key.choices:
-        body["enum"] = list(key.choices)
-    for word, bound in (("minimum", key.minimum), ("maximum", key.maximum)):
-        if bound is not None:
-            (body["items"] if key.kind == "span" else body)[word] = bound
-    if key.default is not REQUIRED and key.default is not None:
-        body["default"] = key.default
-    return body
-
-
-def markdown_tables() -> str:
-    """The tables of `docs/formats/site-toml.md`, generated from the definition."""
-    parts = []
-    for table in TABLES.values():
-        head = "the top" if table.name == "" else f"`[[{table.name}]]`" if table.rows else f"`[{table.name}]`"
-        lines = [f"### {head}", "", f"{table.text}.", ""]
-        if table.keys:
-            lines += ["| key | type | default | range | meaning |", "|---|---|---|---|---|"]
-            lines += [_markdown_row(key) for key in table.keys] + [""]
-        parts.append("\n".join(lines))
-    return "\n".join(parts)
-
-
-def _markdown_row(key: Key) -> str:
-    default = "required" if key.default is REQUIRED else "none" if key.default is None else f"`{key.default}`"
-    if isinstance(key.default, bool):
-        default = default.lower()
-    bounds = ", ".join(key.choices)
-    if key.minimum is not None:
-        bounds = f"{_bound(key.minimum)} to {_bound(key.maximum)}" if abs(key.maximum or 0) < F32_MAX else (
-            f"≥ {_bound(key.minimum)}" if abs(key.minimum) < F32_MAX else "")  # fmt: skip
-    return f"| `{key.name}` | {key.kind} | {default} | {bounds} | {key.text} |"
 
 
 def defaults(table: Mapping[str, Any], name: str) -> dict[str, Any]:

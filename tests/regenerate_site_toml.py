@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from coord.scenario_schema import json_schema, markdown_tables
+from coord.site_schema import json_schema, markdown_tables
 
 FORMATS = Path(__file__).parents[1] / "docs" / "formats"
 HEAD = "\n## Keys\n"

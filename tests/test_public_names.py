@@ -37,6 +37,8 @@ PROMISED = {
         # the journeys: simulate, audit, plan
         "AgentState DecisionFrame GaussianKernel Obstacle PlanConfig Scenario WorkZone audit build_info plan simulate "
         "Grid Rings explain import_map import_scen open_run "
+        # what a scenario may say, and what happens to its fleet
+        "EventKind FleetEvent TASK_DTYPE json_schema "
         # moving without a scenario
         "PathFault Paths check_paths first_solution "
         "Neighbours Separation minimum_separation neighbour_counts neighbours straight_step "

@@ -11,7 +11,7 @@ import pytest
 from coord.audit import audit
 from coord.demand_spec import DemandSpec
 from coord.scenario import Scenario
-from coord.scenario_schema import DEMANDS, EVENTS
+from coord.scenario_schema import DEMANDS, EVENT_KEYS
 from coord.simulate import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -44,4 +44,4 @@ def test_the_page_has_an_example_of_each_model() -> None:
     for word in DEMANDS:
         assert f'model = "{word}"' in PAGE
     assert {"delay", "fault", "silent", "lost"} <= set(re.findall(r"^(\w+) = 0\.", PAGE, re.MULTILINE))
-    assert len({kind for kind in EVENTS if f'kind = "{kind}"' in PAGE}) >= 6
+    assert len({kind for kind in EVENT_KEYS if f'kind = "{kind}"' in PAGE}) >= 6

@@ -13,8 +13,9 @@ import pytest
 from coord.errors import MapError, ScenarioError
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE, PlanConfig
 from coord.scenario import Scenario
-from coord.scenario_schema import REQUIRED, TABLES, json_schema, markdown_tables, nearest
+from coord.scenario_schema import REQUIRED, TABLES, nearest
 from coord.setup import setup_from_map
+from coord.site_schema import json_schema, markdown_tables
 
 HEAD = 'version = 1\nname = "t"\n'
 TWO = HEAD + "[[agent]]\nid = 5\nx = 1.0\ny = 2\n[[agent]]\nid = 3\nx = 0.0\ny = 0.0\nspeed = 2\n"
