@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-import numpy as np
 from blake3 import blake3
 
 from coord.errors import ParameterError, ScenarioError
@@ -74,15 +73,12 @@ def header_of(
     site: Scenario, seeds: Sequence[int], grid: Mapping[str, Sequence[Value]], ticks: int, gap_every: int
 ) -> bytes:
     """What a folder is of: results of another header are never taken."""
-    setup = site.setup
-    read = blake3(b"" if setup.grid is None else setup.grid.encode())
-    for records in (setup.agents, setup.zones):
-        read.update(np.ascontiguousarray(records).tobytes())
+    from coord.stl import scenario_event
+
     header = {
         "version": 1,
-        "name": setup.name,
-        "site": setup.toml_digest.hex(),
-        "files": read.hexdigest(),
+        "name": site.setup.name,
+        "site": blake3(scenario_event(site.setup).effect).hexdigest(),  # with all that its files hold
         "seeds": list(seeds),
         "parameters": [[key, list(values)] for key, values in grid.items()],
         "ticks": ticks,

@@ -103,7 +103,7 @@ def test_agents_are_the_same_by_their_outside_ids(tmp_path: Path) -> None:
     far = 2**40
     sites = []
     for name, ids in (("a", (far, far + 1)), ("b", (far + 1, far + 2))):
-        agents = "".join(f'[[agent]]\nid = {i}\nx = {float(i - far)}\ny = 0.0\n' for i in ids)
+        agents = "".join(f"[[agent]]\nid = {i}\nx = {float(i - far)}\ny = 0.0\n" for i in ids)
         text = f'version = 1\nname = "{name}"\n{agents}[[zone]]\nid = 1\nx = 30.0\ny = 0.0\n'
         sites.append(simulate(Scenario.loads(text), 4, ledger=tmp_path / name, sync="os"))
     found = drift(tmp_path / "a", tmp_path / "b")
