@@ -207,7 +207,7 @@ class Auction:
 
 def first_bound(auction: Auction) -> int:
     """The bound at prices of 0: the sum of each bidder's best score - idle, where that is positive."""
-    best = [x.objects and int(auction.score[b, x.objects[0]]) - auction.idle for b, x in enumerate(auction.lists)]
+    best = [int(auction.score[b, x.objects[0]]) - auction.idle for b, x in enumerate(auction.lists) if x.objects]
     return sum(max(0, value) for value in best)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coord import (
+    auction_ref,
     crc_ref,
     field_ref,
     frame_chain_ref,
@@ -84,6 +85,15 @@ def swap(
     assigned = start.copy()
     tests, bound = _kernels.swap(*_arguments(problem), found.zone, found.score, found.count, sweeps, budget, assigned)
     return assigned, tests, bound
+
+
+def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless: bool) -> auction_ref.AuctionResult:
+    """The auction of a problem; see auction_ref.auction."""
+    if REFERENCE:
+        return auction_ref.auction(problem, k_candidates, idle, budget, endless)
+    assigned = np.empty(len(problem.agents), np.int32)
+    out = _kernels.auction(*_arguments(problem), k_candidates, idle, budget, endless, assigned)
+    return auction_ref.AuctionResult(assigned, *out)
 
 
 def pair_values(problem: Problem, assigned: I32) -> tuple[I32, U32, Mask]:

@@ -3,6 +3,8 @@
 #include "table.hpp"
 
 namespace DW_ISA {
+using droveway::AuctionOutcome;
+using droveway::AuctionSettings;
 using droveway::Field;
 using droveway::Points;
 using droveway::Problem;
@@ -38,6 +40,8 @@ void greedy(const Problem& problem, size_t k, const int32_t* zone, const uint32_
             void* workspace);
 uint64_t swap(const Problem& problem, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count,
               uint32_t sweeps, uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace);
+AuctionOutcome auction(const Problem& problem, const AuctionSettings& settings, int32_t* assigned, void* workspace);
+size_t auction_workspace(size_t n, size_t m, size_t shapes);
 void pair_values(const Problem& problem, const int32_t* assigned, int32_t* score, uint32_t* travel, uint8_t* saturated);
 void leftover_status(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace);
 void grid_components(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);

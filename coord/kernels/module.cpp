@@ -260,6 +260,21 @@ void bind_planning(nb::module_& m) {
         return nb::make_tuple(tests, bound != 0);
       }, PROBLEM_ARGS, "zone"_a.noconvert(), "score"_a.noconvert(), "count"_a.noconvert(), "sweeps"_a, "budget"_a,
       "assigned"_a.noconvert());
+  m.def("auction", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
+                      const nb::object& shapes, size_t k, int64_t idle, uint64_t budget, bool endless,
+                      Out<int32_t> assigned) {
+        const Held held(agents, zones, wt, ws, mt, grid, shapes);
+        const Problem& p = held.problem;
+        require(assigned.shape(0) == p.n, "auction: assigned must have one value for each agent");
+        require(idle >= -3 * (int64_t(1) << 31) && idle < (int64_t(1) << 31),
+                "auction: idle must be from -3 * 2^31 to below 2^31");
+        require_aligned(assigned, "auction");
+        require_apart({Span(assigned)}, held.kept.spans);
+        const Workspace w(kernels().auction_workspace(p.n, p.m, p.shapes == nullptr ? 0 : p.shapes->count));
+        droveway::AuctionOutcome out{};
+        call_kernel([&] { out = kernels().auction(p, {k, idle, budget, endless}, assigned.data(), w.memory); });
+        return nb::make_tuple(out.worth, out.bound, out.bids, out.bound_reached != 0);
+      }, PROBLEM_ARGS, "k"_a, "idle"_a, "budget"_a, "endless"_a, "assigned"_a.noconvert());
   m.def("pair_values", [](const nb::tuple& agents, const nb::tuple& zones, float wt, float ws, uint32_t mt, bool grid,
                           const nb::object& shapes, Out<int32_t> assigned, Out<int32_t> score, Out<uint32_t> travel,
                           Out<uint8_t> saturated) {

@@ -34,6 +34,19 @@ struct Problem {
   const Shapes* shapes;  // not null: the way to a zone is tested
 };
 
+// An auction (coord/auction_ref.py) and what came of it; worth and bound count score - idle.
+struct AuctionSettings {
+  size_t k;  // candidates in a list
+  int64_t idle;
+  uint64_t budget;
+  bool endless;
+};
+struct AuctionOutcome {
+  int64_t worth, bound;
+  uint64_t bids;
+  uint32_t bound_reached;
+};
+
 // Kernels of a field in cells (coord/field.py).
 struct Field {
   size_t n;
@@ -93,6 +106,9 @@ struct CoordTable {
   // improves `assigned` in place by at most that many sweeps; returns the tests made, *bound = 1 where a bound ended the search
   uint64_t (*swap)(const Problem& problem, size_t k, const int32_t* zone, const int32_t* score, const uint32_t* count,
                    uint32_t sweeps, uint64_t budget, int32_t* assigned, uint32_t* bound, void* workspace);
+  // zone of each agent or -1; workspace of auction_workspace(n, m, shapes) bytes
+  AuctionOutcome (*auction)(const Problem& problem, const AuctionSettings& settings, int32_t* assigned, void* workspace);
+  size_t (*auction_workspace)(size_t n, size_t m, size_t shapes);
   // score, travel and whether the score saturated, of each agent with its zone
   void (*pair_values)(const Problem& problem, const int32_t* assigned, int32_t* score, uint32_t* travel,
                       uint8_t* saturated);
