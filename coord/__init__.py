@@ -75,7 +75,7 @@ from coord.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_m
 from coord.motion import straight_step
 from coord.neighbours import Neighbours, Separation, minimum_separation, neighbour_counts, neighbours
 from coord.paths import PathFault, Paths, check_paths
-from coord.plan import Plan, plan, plan_greedy, plan_swap
+from coord.plan import Plan, plan, plan_auction, plan_exact, plan_greedy, plan_swap
 from coord.readiness import (
     AgentReadiness,
     ZoneReadiness,
@@ -269,6 +269,8 @@ __all__ = [
     "open_run",
     "parse_checkpoint",
     "plan",
+    "plan_auction",
+    "plan_exact",
     "plan_external",
     "plan_greedy",
     "plan_swap",
@@ -293,7 +295,7 @@ def build_info() -> dict[str, object]:
     """How this build decides: instruction set, and the planners there are.
 
     >>> build_info()["planners"]
-    'greedy, swap, external'
+    'greedy, swap, auction, exact, external'
     """
     from coord.backend import ISA
     from coord.checks import PLANNERS

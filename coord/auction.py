@@ -1,4 +1,4 @@
-"""Auction: agents bid for zones, or zones for agents, until nobody wants to change; prices prove how good the plan is."""
+"""Auction: one side bids for the other until nobody wants to change; the prices prove how good the plan is."""
 
 from __future__ import annotations
 

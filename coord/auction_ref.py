@@ -222,7 +222,11 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
     some = [x.objects for x in state.lists if x.objects]
     if not some:
         return best
-    width = sum(int(state.score[b, x.objects[0]] - state.score[b, x.objects[-1]]) for b, x in enumerate(state.lists) if x.objects)
+    width = sum(
+        int(state.score[b, x.objects[0]] - state.score[b, x.objects[-1]])
+        for b, x in enumerate(state.lists)
+        if x.objects
+    )
     step = max(1, width * state.unit // (2 * len(some)))
     phase, regret = 0, np.zeros(state.bidders, np.int64)
     while True:

@@ -19,7 +19,7 @@ from coord.rings import Rings
 TICK_MAX = 2**64 - 1
 K_CANDIDATES_MAX = 256  # what a search keeps on its stack
 EXTERNAL = 4  # somebody else's code
-PLANNERS = {0: "greedy", 1: "swap", EXTERNAL: "external"}
+PLANNERS = {0: "greedy", 1: "swap", 2: "auction", 3: "exact", EXTERNAL: "external"}
 POSITION_BITS = np.float32(2.0**20).view(np.uint32)
 _INFINITY_BITS = np.uint32(0x7F800000)
 

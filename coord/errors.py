@@ -9,7 +9,7 @@ CoordError
 ├── ScenarioError   (ValueError)  a SITE.toml, or a file it names, that no run can start from: .file .where .detail
 ├── MapError        (ValueError)  a damaged .map or .scen file: .file .line .column .detail
 ├── InputsError     (ValueError)  bytes that are no part of coord.inputs: .offset .field .expected .got
-├── TooLargeError   (ValueError)  a tick whose inputs do not fit the events of a ledger
+├── TooLargeError   (ValueError)  a tick that does not fit the events of a ledger, or a fleet too large for a planner
 ├── RunError        (ValueError)  a ledger that holds no run, or a run that this version can't read
 ├── ParameterError  (ValueError)  a parameter of a sweep that no site can have: .key .value .detail
 ├── CaseError                     a case of a sweep that can't be made: .case .detail
@@ -123,7 +123,7 @@ class InputsError(CoordError, ValueError):
 
 
 class TooLargeError(CoordError, ValueError):
-    """A tick whose inputs do not fit the events of a ledger; nothing of it is written."""
+    """A tick whose inputs do not fit the events of a ledger, or a fleet too large for a planner; nothing is written."""
 
 
 class OutputError(CoordError, FileExistsError):

@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from coord import backend
+from coord.auction import auction_assignment
 from coord.checks import EXTERNAL
 from coord.errors import PlannerError
+from coord.exact import exact_assignment
 from coord.explain import Explanation, explain_situation
 from coord.frame import (
     FLAG_CLOCK_AHEAD,
@@ -68,7 +70,7 @@ class Plan:
     """One decision: rows ascending by agent id, and what they add up to.
 
     `rows` is ROW_DTYPE[n], or more with queues: an agent's later zones follow its first. `flags` are those of the frame
-    (bit 0 a clock ahead, bit 1 a score saturated, bit 2 a work bound reached); `work` counts swap tests.
+    (bit 0 a clock ahead, bit 1 a score saturated, bit 2 a work bound reached); `work` counts swap tests or bids.
     """
 
     rows: Records
@@ -78,6 +80,7 @@ class Plan:
     work: int
     situation: Situation = field(repr=False)
     assigned: I32 = field(repr=False)  # zone of each planned agent, as indices of situation.problem
+    proven_bound: int | None = field(default=None, repr=False)  # what an auction has proven
 
     @property
     def input_digest(self) -> bytes:
@@ -92,8 +95,14 @@ class Plan:
     @cached_property
     @plain_mode()
     def bound(self) -> int:
-        """An upper bound of score_sum over every assignment of these agents: the sum of the min(n, m) highest of each
-        planned agent's best score, negative ones counted as 0 (docs/planning.md, Bound and gap)."""
+        """An upper bound of score_sum (docs/planning.md, Bound and gap).
+
+        Where an auction has proven one (planners auction and exact, and what `prove` returns): over every assignment
+        that gives as many agents a zone. Else over every assignment of these agents: the sum of the min(n, m) highest
+        of each planned agent's best score, negative ones counted as 0.
+        """
+        if self.proven_bound is not None:
+            return self.proven_bound
         problem = self.situation.problem
         best = backend.candidates(problem, 1)
         scores = np.maximum(best.score[best.count > 0, 0] if best.score.shape[1] else np.zeros(0, np.int32), 0)
@@ -104,6 +113,23 @@ class Plan:
     def gap(self) -> float:
         """(bound - score_sum) / max(1, |bound|): the plan is at most this far from the best score_sum."""
         return (self.bound - self.stats.score_sum) / max(1, abs(self.bound))
+
+    @plain_mode()
+    def prove(self, work_budget: int = 0) -> Plan:
+        """This plan with the bound that an auction of the same inputs proves; the rows stay as they are.
+
+        `work_budget` bounds the bids, 0 is the auction's own bound. A proven bound that is better is kept.
+
+        >>> made = plan([AgentState(id=7)], [WorkZone(id=3, x=3, y=4)], [], [], PlanConfig(), now_tick=0)
+        >>> made.prove().gap
+        0.0
+        """
+        config = self.situation.config[0]
+        sold = auction_assignment(
+            self.situation.problem, int(config["k_candidates"]), int(config["idle_score"]), work_budget
+        )
+        bound = sold.score_bound(self.assigned)
+        return replace(self, proven_bound=bound if self.proven_bound is None else min(bound, self.proven_bound))
 
     def frame(self, frame_id: int, prev_digest: bytes = bytes(16)) -> DecisionFrame:
         """The frame of this plan; `prev_digest` is that of the frame before, zeros for frame 0."""
@@ -185,7 +211,8 @@ def plan_situation(seen: Situation) -> Plan:
 
     queues = plan_rounds(seen, made.assigned, decide)
     work = made.work + sum(one.work for one in rounds)
-    return finish(seen, made.assigned, work, made.bound_reached or any(one.bound_reached for one in rounds), queues)
+    limited = made.bound_reached or any(one.bound_reached for one in rounds)
+    return replace(finish(seen, made.assigned, work, limited, queues), proven_bound=made.bound)
 
 
 def plan_greedy(
@@ -230,6 +257,48 @@ def plan_swap(
     return plan(agents, zones, obstacles, kernels, with_planner(config, 1), now_tick=now_tick, rings=rings, grid=grid)
 
 
+def plan_auction(
+    agents: Records | Iterable[AgentState],
+    zones: Records | Iterable[WorkZone],
+    obstacles: Records | Iterable[Obstacle],
+    kernels: Records | Iterable[GaussianKernel],
+    config: Records | PlanConfig,
+    *,
+    now_tick: int,
+    rings: Rings | None = None,
+    grid: Grid | None = None,
+) -> Plan:
+    """`plan` with planner 2, whatever the config says: its `gap` is proven by prices.
+
+    >>> agents, zones = [AgentState(id=1), AgentState(id=2, x=4)], [WorkZone(id=1, x=3), WorkZone(id=2, x=8)]
+    >>> made = plan_auction(agents, zones, [], [], PlanConfig(), now_tick=0)
+    >>> [(row.agent, row.zone, row.travel) for row in made.assignments], made.gap
+    ([(1, 1, 3), (2, 2, 4)], 0.0)
+    """
+    return plan(agents, zones, obstacles, kernels, with_planner(config, 2), now_tick=now_tick, rings=rings, grid=grid)
+
+
+def plan_exact(
+    agents: Records | Iterable[AgentState],
+    zones: Records | Iterable[WorkZone],
+    obstacles: Records | Iterable[Obstacle],
+    kernels: Records | Iterable[GaussianKernel],
+    config: Records | PlanConfig,
+    *,
+    now_tick: int,
+    rings: Rings | None = None,
+    grid: Grid | None = None,
+) -> Plan:
+    """`plan` with planner 3, whatever the config says: the optimum, by scipy, for at most 2^24 pairs (TooLargeError).
+
+    >>> agents, zones = [AgentState(id=1), AgentState(id=2, x=4)], [WorkZone(id=1, x=3), WorkZone(id=2, x=8)]
+    >>> made = plan_exact(agents, zones, [], [], PlanConfig(), now_tick=0)
+    >>> [(row.agent, row.zone, row.travel) for row in made.assignments], made.gap
+    ([(1, 1, 3), (2, 2, 4)], 0.0)
+    """
+    return plan(agents, zones, obstacles, kernels, with_planner(config, 3), now_tick=now_tick, rings=rings, grid=grid)
+
+
 def with_planner(config: Records | PlanConfig, planner: int) -> Records | PlanConfig:
     """The config with another planner."""
     if isinstance(config, PlanConfig):
@@ -243,6 +312,7 @@ class _Decision(NamedTuple):
     assigned: I32
     work: int
     bound_reached: bool
+    bound: int | None = None
 
 
 def _decide(seen: Situation, problem: Problem) -> _Decision:
@@ -250,6 +320,14 @@ def _decide(seen: Situation, problem: Problem) -> _Decision:
     config = seen.config[0]
     if config["planner"] == 0:
         return _Decision(greedy_assignment(problem), 0, False)
+    if config["planner"] == 2:
+        sold = auction_assignment(
+            problem, int(config["k_candidates"]), int(config["idle_score"]), int(config["work_budget"])
+        )
+        return _Decision(sold.assigned, sold.bids, sold.bound_reached, sold.score_bound(sold.assigned))
+    if config["planner"] == 3:
+        best = exact_assignment(problem, int(config["idle_score"]))
+        return _Decision(best.assigned, 0, False, best.score_sum)
     made = swap_assignment(problem, int(config["k_candidates"]), int(config["work_budget"]))
     return _Decision(made.assigned, made.tests, made.bound_reached)
 

@@ -210,8 +210,9 @@ class GaussianKernel(_Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlanConfig(_Record):
-    """How to plan. Planner 0 greedy, 1 swap (the name is for SITE.toml and the command line); flags bit 0 tests the
-    segment agent–zone against obstacles. Every field: docs/formats/records.md; the defaults are those of `[plan]`.
+    """How to plan. Planner 0 greedy, 1 swap, 2 auction, 3 exact (the name is for SITE.toml and the command line);
+    flags bit 0 tests the segment agent–zone against obstacles. Every field: docs/formats/records.md; the defaults are
+    those of `[plan]`.
 
     >>> hex(PlanConfig().hash())
     '0x7e51ee561f55ff21'
@@ -292,7 +293,7 @@ def _checked(value: Any, kind: np.dtype[Any], table: str, row: int, name: str) -
             raise BadInput(table, place, name, f"must be a float32, got {value!r}")
         return number
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        meaning = " (0 greedy, 1 swap)" if (table, name) == ("config", "planner") else ""
+        meaning = " (0 greedy, 1 swap, 2 auction, 3 exact)" if (table, name) == ("config", "planner") else ""
         raise BadInput(table, place, name, f"must be a whole number{meaning}, got {value!r}")
     info = np.iinfo(kind)
     if not info.min <= value <= info.max:

@@ -22,8 +22,7 @@ AGENTS_MAX = 524_000  # a decision is one event: 128 bytes and 32 an agent, the 
 ZONES_MAX = 2**24
 NAME_BYTES_MAX = 60  # the producer "sim/" + name has at most 64 bytes
 
-PLANNERS = ("greedy", "swap")
-PLANNERS_LATER = ("auction", "exact")
+PLANNERS = ("greedy", "swap", "auction", "exact")
 MOTIONS = ("straight", "around", "grid", "pibt")
 DEMANDS = ("persistent", "uniform", "hot_spots", "moving", "replayed")
 PLACES = ("tasks", "zones")
@@ -137,7 +136,7 @@ TABLES: dict[str, Table] = {
         Table(
             "plan", "Weights and limits of the planner: the fields of PlanConfig",
             (
-                Key("planner", "str", "swap", "who decides", choices=PLANNERS, later=PLANNERS_LATER),
+                Key("planner", "str", "swap", "who decides", choices=PLANNERS),
                 _u32("every_ticks", 1, "a plan is made at ticks that this number divides", 1),
                 Key("on_events", "bool", False, "a plan is made also at ticks at which something happens", quiet=True),
                 _f32("w_priority", 1.0, "weight of the zone's priority"),
@@ -153,7 +152,8 @@ TABLES: dict[str, Table] = {
                 _f32("cutoff_sigmas", 4.0, "a kernel ends at this many sigmas", math.ldexp(1.0, -10), 8.0),
                 Key("idle_score", "int", -(2**31), "integer score of staying idle; -2147483648 derives it",
                     -(2**31), 2**31 - 1),
-                Key("work_budget", "int", 0, "most swap tests of one plan; 0 is the planner's own bound", 0, U64_MAX),
+                Key("work_budget", "int", 0, "most swap tests or bids of one plan; 0 is the planner's own bound",
+                    0, U64_MAX),
                 _u32("k_candidates", 24, "candidates kept for each agent", 1, 256),
                 _u32("flags", 0, "bit 0: obstacles on the straight way to a zone bind", 0, 1),
                 Key("queue", "int", 1, "zones of one agent's queue, the first one among them", 1, 8, quiet=True),

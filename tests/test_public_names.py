@@ -58,7 +58,7 @@ PROMISED = {
         # planning
         "Assignment AssignmentStats CoordHealth CoordStatus Planner assignment_conflict assignment_ok "
         "assignment_rejected count_assignments_by_status empty_assignment_stats find_assignment_by_agent "
-        "find_assignment_by_zone plan_external plan_greedy plan_swap Replan replan "
+        "find_assignment_by_zone plan_auction plan_exact plan_external plan_greedy plan_swap Replan replan "
         # frames and ledger
         "DecisionLedger decision_frame_total_rows decision_ledger_assignment_rate decision_ledger_conflict_rate "
         "decision_ledger_rejected_rate decision_ledger_rows_per_frame decision_ledger_stale_agent_rate "

@@ -24,7 +24,11 @@ U64_MAX: Final = 2**64 - 1
 @click.option("-o", "--output", "folder", metavar="RUN", type=PATH, required=True, help="A new or empty folder.")
 @click.option("--ticks", metavar="N", type=WholeNumber(1, U64_MAX), default=200, show_default=True)
 @click.option("--seed", metavar="S", type=WholeNumber(0, U64_MAX), help="Instead of the seed in SITE.toml.")
-@click.option("--planner", type=click.Choice(["greedy", "swap"]), help="Instead of the planner in SITE.toml.")
+@click.option(
+    "--planner",
+    type=click.Choice(["greedy", "swap", "auction", "exact"]),
+    help="Instead of the planner in SITE.toml.",
+)
 @click.option(
     "--sync",
     type=click.Choice(["fsync", "os"]),

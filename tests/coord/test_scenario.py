@@ -68,10 +68,8 @@ def test_agents_are_sorted_by_id_and_get_the_defaults() -> None:
         (HEAD + "[plan]\nw_idle = 1e39\n",
          "SITE.toml: [plan] w_idle: expected -3.4028234663852886e+38 to 3.4028234663852886e+38, got 1e+39"),
         (HEAD + "[plan]\ncutoff_sigmas = 9\n", "SITE.toml: [plan] cutoff_sigmas: expected 0.0009765625 to 8.0, got 9"),
-        (HEAD + '[plan]\nplanner = "auction"\n',
-         'SITE.toml: [plan] planner: "auction" comes in a later version; this one has greedy, swap'),
         (HEAD + '[plan]\nplanner = "swop"\n',
-         'SITE.toml: [plan] planner: expected greedy or swap, got "swop" (nearest: swap)'),
+         'SITE.toml: [plan] planner: expected greedy or swap or auction or exact, got "swop" (nearest: swap)'),
         (HEAD + '[motion]\nmodel = "pibt"\n',
          'SITE.toml: [motion] model: expected a [map] for "pibt" (or model = "straight")'),
         (HEAD + '[motion]\nmodel = "grid"\n',
@@ -295,8 +293,9 @@ def test_another_seed_moves_drawn_places_and_another_planner_changes_the_config(
     assert site.setup.agents["x"].tolist() != other.setup.agents["x"].tolist()
     assert (other.setup.seed, other.setup.config.planner) == (1, 0)
     assert site.with_changes(seed=0) is site
-    with pytest.raises(ScenarioError, match='planner: "exact" comes in a later version'):
-        site.with_changes(planner="exact")
+    assert site.with_changes(planner="exact").setup.config.planner == 3
+    with pytest.raises(ScenarioError, match='planner: expected greedy or swap or auction or exact, got "best"'):
+        site.with_changes(planner="best")
 
 
 def test_drawn_places_without_a_map_lie_in_the_box() -> None:

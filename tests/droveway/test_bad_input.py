@@ -36,9 +36,9 @@ REFUSED_SITES = {
         HEAD + '[agents]\nrandom = "two"\n[zones]\nrandom = 3\n',
         "[agents] random: expected an integer, got text 'two'",
     ),
-    "a planner of another version": (
-        FLEET + '[plan]\nplanner = "auction"\n',
-        '[plan] planner: "auction" comes in a later version; this one has greedy, swap',
+    "a planner that does not exist": (
+        FLEET + '[plan]\nplanner = "auctoin"\n',
+        '[plan] planner: expected greedy or swap or auction or exact, got "auctoin" (nearest: auction)',
     ),
     "a sigma of zero": (
         FLEET + "[[kernel]]\nx = 1.0\ny = 1.0\nsigma = 0.0\nweight = 1.0\n",
