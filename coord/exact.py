@@ -34,7 +34,7 @@ def exact_assignment(problem: Problem, idle_score: int) -> ExactPlan:
         raise TooLargeError(
             f"plan_exact: expected at most {PAIRS_MAX} pairs of agents and zones, got {n} x {m} (hint: planner auction)"
         )
-    from scipy.optimize import linear_sum_assignment
+    from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 
     idle = idle_worth(idle_score)
     gain, score = np.zeros((n, m)), np.zeros((n, m), np.int32)
