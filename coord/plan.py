@@ -80,7 +80,7 @@ class Plan:
     work: int
     situation: Situation = field(repr=False)
     assigned: I32 = field(repr=False)  # zone of each planned agent, as indices of situation.problem
-    proven_bound: int | None = field(default=None, repr=False)  # what an auction has proven
+    proven_bound: int | None = field(default=None, repr=False, kw_only=True)  # what an auction has proven
 
     @property
     def input_digest(self) -> bytes:
