@@ -54,7 +54,7 @@ from coord.errors import (
 from coord.events import EventKind, FleetEvent
 from coord.explain import Explanation, Option, UnknownIdError, explain
 from coord.external import Planner, plan_external
-from coord.field import field_at, field_points, field_raster, gaussian_at
+from coord.field import field_at, field_gradient, field_points, field_raster, gaussian_at
 from coord.first_solution import first_solution
 from coord.frame import (
     DECISION_FRAME_BYTES,
@@ -250,6 +250,7 @@ __all__ = [
     "enu_to_wgs84",
     "explain",
     "field_at",
+    "field_gradient",
     "field_points",
     "field_raster",
     "find_assignment_by_agent",

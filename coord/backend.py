@@ -182,6 +182,17 @@ def field_points(
     return out
 
 
+def field_gradient(
+    x: F32, y: F32, cell: I32, start: U32, items: U32, kx: F32, ky: F32, reach: F32, inv: F32, weight: F32
+) -> F32:
+    """The field's derivatives by x and y at each point, [n, 2]; see field_ref.field_gradient."""
+    if REFERENCE:
+        return field_ref.field_gradient(x, y, cell, start, items, kx, ky, reach, inv, weight)
+    out = np.empty(2 * len(x), np.float32)
+    _kernels.field_gradient(x, y, cell, start, items, kx, ky, reach, inv, weight, out)
+    return out.reshape(-1, 2)
+
+
 def grid_paths(
     seen: U32, entered: U8, queue: I32, width: int, start: I32, goal: I32, generation: int, directions: U8, length: I32
 ) -> None:

@@ -17,6 +17,8 @@ from coord.records import KERNEL_DTYPE, POSITION_METRES_MAX, GaussianKernel, Rec
 from tensor.float_mode import plain_mode
 
 F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+U32 = NDArray[np.uint32]
 _CELLS_MAX = 1 << 16
 _ENTRIES_MAX = 1 << 22
 _DENSE_MAX = 32
@@ -58,6 +60,35 @@ def field_points(
     Raises BadInput for a kernel or a cutoff outside the limits and for a point that is not finite, ValueError for
     points that are no float32 vectors.
     """
+    records, x, y, cutoff = _checked(kernels, x, y, cutoff_sigmas, "field_points")
+    return field_of_sorted(records, x, y, cutoff, method=method)
+
+
+@plain_mode()
+def field_gradient(
+    kernels: Records | Iterable[GaussianKernel],
+    x: F32,  # [n] metres
+    y: F32,  # [n]
+    cutoff_sigmas: float = 4.0,
+    method: Literal["auto", "dense", "cells"] = "auto",
+) -> F32:  # [n, 2] per metre
+    """The field's derivatives by x and y at many points: of the kernels in range, the cut-off itself not derived.
+
+    Order and rounding are those of docs/planning.md, Fields. Raises as `field_points`.
+
+    >>> field_gradient([GaussianKernel(id=0, sigma=1.0)], np.float32([1]), np.float32([0])).tolist()
+    [[-0.6065306663513184, 0.0]]
+    """
+    records, x, y, cutoff = _checked(kernels, x, y, cutoff_sigmas, "field_gradient")
+    if len(records) == 0 or len(x) == 0:
+        return np.zeros((len(x), 2), np.float32)
+    weight = np.ascontiguousarray(records["weight"])
+    return backend.field_gradient(*_arguments(records, x, y, cutoff, weight, method))
+
+
+def _checked(
+    kernels: Records | Iterable[GaussianKernel], x: F32, y: F32, cutoff_sigmas: float, function: str
+) -> tuple[Records, F32, F32, np.float32]:
     records = as_records(kernels, KERNEL_DTYPE, "kernels")
     check_kernels(records)
     with np.errstate(over="ignore"):
@@ -65,14 +96,14 @@ def field_points(
     if not 0 < cutoff <= 8:
         raise BadInput("config", None, "cutoff_sigmas", f"must be above 0 and at most 8, got {cutoff_sigmas}")
     if x.dtype != np.float32 or y.dtype != np.float32 or x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"field_points: x and y must be float32[n], got {x.dtype}{x.shape} and {y.dtype}{y.shape}")
+        raise ValueError(f"{function}: x and y must be float32[n], got {x.dtype}{x.shape} and {y.dtype}{y.shape}")
     x, y = (np.require(v, requirements=["C", "A"]) for v in (x, y))
     for name, values in (("x", x), ("y", y)):
         bad = magnitude(values) >= 0x7F800000
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise BadInput("points", row, name, f"must be finite, got {values[row]}")
-    return field_of_sorted(sorted_by_id(records), x, y, cutoff, method=method)
+    return sorted_by_id(records), x, y, cutoff
 
 
 def field_of_sorted(
@@ -85,19 +116,25 @@ def field_of_sorted(
     method: Literal["auto", "dense", "cells"] = "auto",
 ) -> F32:
     """As `field_points` without its checks; `weights` replaces those of the kernels."""
+    if len(kernels) == 0 or len(x) == 0:
+        return np.zeros(len(x), np.float32)
+    weight = np.ascontiguousarray(kernels["weight"]) if weights is None else weights
+    return backend.field_points(*_arguments(kernels, x, y, cutoff, weight, method))
+
+
+def _arguments(
+    kernels: Records, x: F32, y: F32, cutoff: np.float32, weight: F32, method: Literal["auto", "dense", "cells"]
+) -> tuple[F32, F32, I32, U32, U32, F32, F32, F32, F32, F32]:
     kx, ky = np.ascontiguousarray(kernels["x"]), np.ascontiguousarray(kernels["y"])
     sigma = np.ascontiguousarray(kernels["sigma"])
-    weight = np.ascontiguousarray(kernels["weight"]) if weights is None else weights
     reach, inv = backend.gaussian_terms(sigma, cutoff)
-    if len(kx) == 0 or len(x) == 0:
-        return np.zeros(len(x), np.float32)
     if method == "dense" or (method == "auto" and len(kx) <= _DENSE_MAX):
         cell = np.zeros(len(x), np.int32)
         start = np.array([0, len(kx)], np.uint32)
         items = np.arange(len(kx), dtype=np.uint32)
     else:
         cell, start, items = _cells(x, y, kx, ky, sigma, float(cutoff))
-    return backend.field_points(x, y, cell, start, items, kx, ky, reach, inv, weight)
+    return x, y, cell, start, items, kx, ky, reach, inv, weight
 
 
 def _cells(

@@ -32,21 +32,53 @@ def field_points(
     """The field at each point: kernels in range by ascending number, lane l adds items l, l+16, …, then the tree."""
     out = np.zeros(len(px), np.float32)
     for i in range(len(px)):
-        if cell[i] < 0:
-            continue
-        near = items[start[cell[i]] : start[cell[i] + 1]]
-        dx, dy = px[i] - kx[near], py[i] - ky[near]
-        d2 = dx * dx + dy * dy
-        listed = d2 <= reach[near]
-        near, d2 = near[listed], d2[listed]
-        if len(near) == 0:
-            continue
-        value = weight[near] * exp_f32(-(d2 * inv[near]))
-        lanes = np.zeros(LANES, np.float32)
-        for first in range(0, len(value), LANES):
-            part = value[first : first + LANES]
-            lanes[: len(part)] += part
-        for half in (8, 4, 2, 1):
-            lanes = lanes[:half] + lanes[half : 2 * half]
-        out[i] = lanes[0]
+        if cell[i] >= 0:
+            near = items[start[cell[i]] : start[cell[i] + 1]]
+            near, _, _, d2 = _in_range(px[i], py[i], near, kx, ky, reach)
+            out[i] = _added(weight[near] * exp_f32(-(d2 * inv[near])))
     return out
+
+
+def field_gradient(
+    px: F32,
+    py: F32,
+    cell: NDArray[np.int32],
+    start: NDArray[np.uint32],
+    items: NDArray[np.uint32],
+    kx: F32,
+    ky: F32,
+    reach: F32,
+    inv: F32,
+    weight: F32,
+) -> F32:  # [n, 2]
+    """The field's derivatives by x and y at each point, arguments as of `field_points`: the kernels it adds, each with
+    (value·(inv + inv))·dx, added the same way, and 0 minus the sum; so for y."""
+    out = np.zeros((len(px), 2), np.float32)
+    for i in range(len(px)):
+        if cell[i] >= 0:
+            near = items[start[cell[i]] : start[cell[i] + 1]]
+            near, dx, dy, d2 = _in_range(px[i], py[i], near, kx, ky, reach)
+            steep = (weight[near] * exp_f32(-(d2 * inv[near]))) * (inv[near] + inv[near])
+            if len(near):
+                out[i] = np.float32(0) - _added(steep * dx), np.float32(0) - _added(steep * dy)
+    return out
+
+
+def _in_range(
+    x: np.float32, y: np.float32, near: NDArray[np.uint32], kx: F32, ky: F32, reach: F32
+) -> tuple[NDArray[np.uint32], F32, F32, F32]:
+    dx, dy = x - kx[near], y - ky[near]
+    d2 = dx * dx + dy * dy
+    listed = d2 <= reach[near]
+    return near[listed], dx[listed], dy[listed], d2[listed]
+
+
+def _added(value: F32) -> np.float32:
+    lanes = np.zeros(LANES, np.float32)
+    for first in range(0, len(value), LANES):
+        part = value[first : first + LANES]
+        lanes[: len(part)] += part
+    for half in (8, 4, 2, 1):
+        lanes = lanes[:half] + lanes[half : 2 * half]
+    total: np.float32 = lanes[0]
+    return total

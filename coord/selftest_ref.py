@@ -18,9 +18,9 @@ _TRIPS, _HORIZON = 60, 9
 _SIZE = 256.0
 _WORD = 2**64 - 1
 _NAMES = (
-    "gaussian_terms", "field_points", "blocked_points", "blocked_segments", "idle_norm", "zone_base", "candidates",
-    "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths", "straight_steps",
-    "neighbours", "closest_pair", "grid_waves", "guide_paths", "pibt_step", "frame_crc",
+    "gaussian_terms", "field_points", "field_gradient", "blocked_points", "blocked_segments", "idle_norm", "zone_base",
+    "candidates", "list_scores", "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths",
+    "straight_steps", "neighbours", "closest_pair", "grid_waves", "guide_paths", "pibt_step", "frame_crc",
     "check_frames",
 )  # fmt: skip
 
@@ -114,6 +114,7 @@ def _round(round_: int, add: Any) -> None:
     cell = np.array([r.below(3) - 1 for _ in range(_ZONES)], np.int32)
     cover = field_ref.field_points(zx, zy, cell, start, items, kx, ky, reach, inv, weight)
     add("field_points", cover)
+    add("field_gradient", field_ref.field_gradient(zx, zy, cell, start, items, kx, ky, reach, inv, weight))
     idle = np.array([_idle(r) for _ in range(_ZONES)], np.uint64)
     priority = r.places(_ZONES, 2.0)
     norm = plan_ref.idle_norm(idle, 70000001 * round_)
@@ -202,6 +203,7 @@ def _idle(r: _Numbers) -> int:
 def _plan(problem: Problem, add: Any) -> None:
     found = plan_ref.candidates(problem, _CANDIDATES)
     add("candidates", found.zone, found.score, found.count)
+    add("list_scores", plan_ref.list_scores(problem, found).score)
     assigned = plan_ref.greedy(problem)
     add("greedy", assigned, assigned)
     for budget in (500, 0):

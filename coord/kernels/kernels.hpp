@@ -16,6 +16,7 @@ uint32_t frame_crc(const uint8_t* data, size_t size);
 size_t check_frames(const uint8_t* data, const uint64_t* offsets, size_t n, bool chained, bool known, uint64_t number,
                     uint8_t* prev, uint32_t* fault);
 void field_points(const Field& field, float* out);
+void field_gradient(const Field& field, float* out);
 void gaussian_terms(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
 void blocked_points(const float* x, const float* y, size_t n, const Shapes& shapes, uint8_t* out);
 void blocked_segments(const float* ax, const float* ay, const float* bx, const float* by, size_t n,

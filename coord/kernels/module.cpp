@@ -360,10 +360,11 @@ void bind_field(nb::module_& m) {
         require_all_aligned("gaussian_terms", sigma, reach, inv);
         call_kernel([&] { kernels().gaussian_terms(sigma.data(), cutoff, n, reach.data(), inv.data()); });
       }, "sigma"_a.noconvert(), "cutoff"_a, "reach"_a.noconvert(), "inv"_a.noconvert());
-  m.def("field_points", [](In<float> x, In<float> y, In<int32_t> cell, In<uint32_t> start, In<uint32_t> items,
+  const auto bind = [&m](const char* name, size_t width, void (*CoordTable::*kernel)(const droveway::Field&, float*)) {
+    m.def(name, [width, kernel](In<float> x, In<float> y, In<int32_t> cell, In<uint32_t> start, In<uint32_t> items,
                            In<float> kx, In<float> ky, In<float> reach, In<float> inv, In<float> weight, Out<float> out) {
-        const size_t n = out.shape(0), k = kx.shape(0), cells = start.shape(0) == 0 ? 0 : start.shape(0) - 1;
-        require(x.shape(0) == n && y.shape(0) == n && cell.shape(0) == n, "field_points: x, y, cell and out must agree");
+        const size_t n = x.shape(0), k = kx.shape(0), cells = start.shape(0) == 0 ? 0 : start.shape(0) - 1;
+        require(y.shape(0) == n && cell.shape(0) == n && out.shape(0) == width * n, "field_points: x, y, cell and out must agree");
         require(ky.shape(0) == k && reach.shape(0) == k && inv.shape(0) == k && weight.shape(0) == k,
                 "field_points: kx, ky, reach, inv and weight must agree");
         require_all_aligned("field_points", x, y, cell, start, items, kx, ky, reach, inv, weight, out);
@@ -378,10 +379,13 @@ void bind_field(nb::module_& m) {
           require(items.data()[i] < k, "field_points: items must be numbers of kernels");
         const droveway::Field field{n, x.data(), y.data(), cell.data(), start.data(), items.data(), kx.data(), ky.data(),
                                     reach.data(), inv.data(), weight.data()};
-        call_kernel([&] { kernels().field_points(field, out.data()); });
+        call_kernel([&] { (kernels().*kernel)(field, out.data()); });
       }, "x"_a.noconvert(), "y"_a.noconvert(), "cell"_a.noconvert(), "start"_a.noconvert(), "items"_a.noconvert(),
       "kx"_a.noconvert(), "ky"_a.noconvert(), "reach"_a.noconvert(), "inv"_a.noconvert(), "weight"_a.noconvert(),
       "out"_a.noconvert());
+  };
+  bind("field_points", 1, &CoordTable::field_points);
+  bind("field_gradient", 2, &CoordTable::field_gradient);
 }
 
 void bind_frames(nb::module_& m) {

@@ -75,7 +75,7 @@ static void frames(const CoordTable& table, SelfTestEmit emit, void* context) {
 }
 
 void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) {
-  Digest terms, field, points, segments, idle, base, found, greedy, swap, values, leftover, regions, paths, steps, neighbours, closest;
+  Digest terms, field, gradient, listed, points, segments, idle, base, found, greedy, swap, values, leftover, regions, paths, steps, neighbours, closest;
   for (uint32_t round = 0; round < 3; ++round) {
     Numbers r{{0x636F6F7264ull + round}};
     const float size = 256.0f;
@@ -98,6 +98,9 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
                   reach.data(), inv.data(), weight.data()};
     table.field_points(f, cover.data());
     field.add(cover);
+    std::vector<float> slopes(2 * kZones);
+    table.field_gradient(f, slopes.data());
+    gradient.add(slopes);
     std::vector<uint64_t> idle_ticks(kZones);
     for (uint64_t& t : idle_ticks) {
       const uint64_t word = r.source.next();
@@ -152,6 +155,9 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
     found.add(zone);
     found.add(score);
     found.add(count);
+    std::vector<int32_t> again(kAgents * kCandidates);
+    table.list_scores(p, kCandidates, zone.data(), count.data(), again.data());
+    listed.add(again);
     table.greedy(p, 0, nullptr, nullptr, assigned.data(), memory.p);
     greedy.add(assigned);
     table.greedy(p, kCandidates, zone.data(), count.data(), assigned.data(), memory.p);
@@ -226,12 +232,14 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
   }
   emit(context, "coord.gaussian_terms", terms.hash);
   emit(context, "coord.field_points", field.hash);
+  emit(context, "coord.field_gradient", gradient.hash);
   emit(context, "coord.blocked_points", points.hash);
   emit(context, "coord.blocked_segments", segments.hash);
   emit(context, "coord.idle_norm", idle.hash);
   emit(context, "coord.zone_base", base.hash);
   emit(context, "coord.candidates", found.hash);
   emit(context, "coord.greedy", greedy.hash);
+  emit(context, "coord.list_scores", listed.hash);
   emit(context, "coord.swap", swap.hash);
   emit(context, "coord.pair_values", values.hash);
   emit(context, "coord.leftover_status", leftover.hash);

@@ -6,6 +6,7 @@ namespace DW_ISA {
 extern const droveway::CoordTable coord_table;
 const droveway::CoordTable coord_table = {
     .field_points = field_points,
+    .field_gradient = field_gradient,
     .gaussian_terms = gaussian_terms,
     .blocked_points = blocked_points,
     .blocked_segments = blocked_segments,

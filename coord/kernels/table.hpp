@@ -84,6 +84,8 @@ struct Points {
 struct CoordTable {
   // out[i] = field at point i
   void (*field_points)(const Field& field, float* out);
+  // out[2 i], out[2 i + 1] = its derivatives by x and y there
+  void (*field_gradient)(const Field& field, float* out);
   // c·c and 1 / (2·(sigma·sigma)) of n kernels
   void (*gaussian_terms)(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
   // out[i] = 1 where point i lies within reach of an obstacle
