@@ -70,8 +70,8 @@ def run(report: Report) -> None:
     numpy_field(kernels, x[fewer], y[fewer])
     numpy_s = time.thread_time() - start
     report.add(
-        f"field dense {case}", DENSE_POINTS / dense_s / 1e6, NUMPY_POINTS / numpy_s / 1e6, "numpy float32", "M points/s",
-        "higher",
+        f"field dense {case}", DENSE_POINTS / dense_s / 1e6, NUMPY_POINTS / numpy_s / 1e6, "numpy float32",
+        "M points/s", "higher",
     )  # fmt: skip
     gradient, field = alternate(
         lambda: field_gradient(kernels, x, y, CUTOFF), lambda: field_points(kernels, x, y, CUTOFF)
