@@ -128,6 +128,7 @@ from coord.status import (
 from coord.stl import coordination_stl, open_run
 from coord.sweep import CaseResult, SetSummary, Spread, Sweep, process_pool, sweep
 from coord.wgs84 import enu_to_wgs84, wgs84_to_enu
+from coord.workspace import Workspace
 
 __all__ = [
     "AGENT_DTYPE",
@@ -208,6 +209,7 @@ __all__ = [
     "TooLargeError",
     "UnknownIdError",
     "WorkZone",
+    "Workspace",
     "ZoneReadiness",
     "agent_can_travel",
     "agent_clock_ahead",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from coord import (
     plan_ref,
 )
 from coord.obstacle import Shapes
-from coord.problem import F32, I32, NONE, U8, U32, Agents, Candidates, Problem
+from coord.problem import F32, I32, U8, U32, Agents, Candidates, Problem
 from tensor._source_folder import load_kernels
 
 _kernels = load_kernels("coord")
@@ -48,12 +51,39 @@ def _arguments(problem: Problem, agents: Agents | None = None) -> tuple[Any, ...
     )
 
 
+_take: ContextVar[Callable[[int, int], I32] | None] = ContextVar("lists lent to this thread's plan", default=None)
+
+
+def scratch_bytes(agents: int, zones: int, obstacles: int) -> int:
+    """What the kernels of a plan need at most at a time; the twins need nothing of it."""
+    return 0 if REFERENCE else int(_kernels.scratch_bytes(agents, zones, obstacles))
+
+
+@contextmanager
+def lending(scratch: U8, take: Callable[[int, int], I32]) -> Iterator[None]:
+    """Within, this thread's kernels work in `scratch` and lists of candidates come from `take(rows, columns)`."""
+    before = _take.set(take)
+    if not REFERENCE:
+        _kernels.lend(scratch)
+    try:
+        yield
+    finally:
+        _take.reset(before)
+        if not REFERENCE:
+            _kernels.lend(None)
+
+
+def _list(rows: int, columns: int) -> I32:
+    take = _take.get()
+    return np.empty((rows, columns), np.int32) if take is None else take(rows, columns)
+
+
 def candidates(problem: Problem, k: int) -> Candidates:
     """The k best feasible zones of each agent, best first; k ≤ 256."""
     if REFERENCE:
         return plan_ref.candidates(problem, k)
     n, k = len(problem.agents), min(k, len(problem.zones))
-    found = Candidates(np.full((n, k), NONE, np.int32), np.zeros((n, k), np.int32), np.zeros(n, np.uint32))
+    found = Candidates(_list(n, k), _list(n, k), np.zeros(n, np.uint32))
     _kernels.candidates(*_arguments(problem), found.zone, found.score, found.count)
     return found
 
@@ -62,7 +92,7 @@ def list_scores(problem: Problem, found: Candidates) -> Candidates:
     """The same zones with the scores of this problem."""
     if REFERENCE:
         return plan_ref.list_scores(problem, found)
-    score = np.empty(found.zone.shape, np.int32)
+    score = _list(*found.zone.shape)
     _kernels.list_scores(*_arguments(problem), found.zone, found.count, score)
     return Candidates(found.zone, score, found.count)
 

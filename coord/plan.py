@@ -49,6 +49,7 @@ from coord.rings import Rings
 from coord.situation import Situation, situation
 from coord.status import Assignment, AssignmentStats, CoordStatus
 from coord.swap import swap_assignment
+from coord.workspace import Workspace
 from tensor.float_mode import plain_mode
 
 _OWN_FAILURE = np.array(
@@ -175,6 +176,7 @@ def plan(
     now_tick: int,
     rings: Rings | None = None,
     grid: Grid | None = None,
+    workspace: Workspace | None = None,
 ) -> Plan:
     """Decide which agent serves which zone at `now_tick`, with the planner that the config names.
 
@@ -186,6 +188,9 @@ def plan(
     off the grid is blocked, and an agent reaches only zones in the 4-connected region of free cells that it stands in.
     Without it agents go straight.
 
+    workspace: memory that the caller owns, for the kernels' scratch and the lists of candidates; it changes no byte.
+    One that is too small raises TooLargeError, one that another plan works in ValueError.
+
     Raises BadInput (table, row, field) for a value that cannot be planned with, PlannerError for a planner this
     version does not have, TypeError for arrays of another dtype.
 
@@ -193,9 +198,11 @@ def plan(
     >>> [(row.agent, row.zone, row.travel) for row in made.assignments]
     [(7, 3, 4)]
     """
-    return plan_situation(
-        situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
-    )
+    seen = situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
+    if workspace is None:
+        return plan_situation(seen)
+    with workspace.lent(len(seen.agents), len(seen.zones), int(seen.config["k_candidates"][0]), len(seen.obstacles)):
+        return plan_situation(seen)
 
 
 def plan_situation(seen: Situation) -> Plan:

@@ -24,6 +24,7 @@ from coord.rings import Rings
 from coord.service import charge, finished, serve
 from coord.service_queue import ServiceQueue
 from coord.setup import Setup
+from coord.workspace import Workspace
 from tensor.float_mode import plain_mode
 
 Records = npt.NDArray[np.void]
@@ -84,6 +85,7 @@ class World:
         self._motion.site(agents, Site(self.inputs.obstacles, self.rings, self.grid))
         self._demand = demand_model(setup) if demand is None else demand
         self._queue = ServiceQueue()
+        self._workspace = Workspace(agents=0, zones=0, k=0)
 
     def is_planned(self) -> bool:
         """Whether a plan is made at this tick."""
@@ -96,7 +98,10 @@ class World:
         now = self.inputs
         tables = (now.agents, now.zones, now.obstacles, now.kernels, self.setup.config)
         if self._planner is None:
-            return plan(*tables, now_tick=self.tick, rings=self.rings, grid=self.grid)
+            room = (len(now.agents), len(now.zones), self.setup.config.k_candidates, len(now.obstacles))
+            if not self._workspace.fits(*room):
+                self._workspace = Workspace(agents=room[0], zones=room[1], k=room[2], obstacles=room[3])
+            return plan(*tables, now_tick=self.tick, rings=self.rings, grid=self.grid, workspace=self._workspace)
         return plan_external(self._planner, *tables, now_tick=self.tick, rings=self.rings, grid=self.grid)
 
     @plain_mode()

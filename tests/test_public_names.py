@@ -48,7 +48,7 @@ PROMISED = {
         # geometry, field, agents
         "COORD_CELL_KEY_BYTES COORD_CELL_NEIGHBOR_COUNT COORD_UNREACHABLE_TRAVEL_TIME DECISION_FRAME_BYTES "
         "AgentMode AgentReadiness agent_can_travel agent_memory_remaining_ticks agent_memory_valid agent_readiness "
-        "agent_stale_ticks distance distance_sq field_at field_gradient field_raster gaussian_at "
+        "agent_stale_ticks distance distance_sq Workspace field_at field_gradient field_raster gaussian_at "
         # zones and candidates
         "CandidateFacts ZoneReadiness candidate_facts candidate_status score_candidate travel_time zone_blocked "
         "zone_idle_ticks zone_readiness "

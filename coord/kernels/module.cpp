@@ -155,12 +155,31 @@ struct Held {
   }
 };
 
+// Memory that the caller lent to the kernels of this thread.
+struct Lent {
+  void* memory = nullptr;
+  size_t bytes = 0;
+};
+thread_local Lent lent;
+
+// Scratch of one kernel: what was lent, where that will do.
 struct Workspace {
   void* memory;
-  explicit Workspace(size_t bytes) : memory(::operator new(bytes, std::align_val_t{64}, std::nothrow)) {
+  Lent back;
+  explicit Workspace(size_t bytes) : memory(nullptr), back(lent) {
+    if (bytes <= lent.bytes) {
+      memory = lent.memory;
+      lent = {};  // until this one is done
+      return;
+    }
+    back = {};
+    memory = ::operator new(bytes, std::align_val_t{64}, std::nothrow);
     if (memory == nullptr) throw std::bad_alloc();
   }
-  ~Workspace() { ::operator delete(memory, std::align_val_t{64}, std::nothrow); }
+  ~Workspace() {
+    if (back.memory != nullptr) lent = back;
+    else ::operator delete(memory, std::align_val_t{64}, std::nothrow);
+  }
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 };
@@ -300,6 +319,25 @@ void bind_planning(nb::module_& m) {
         const Workspace w(kernels().plan_workspace(p.n, p.m, p.shapes == nullptr ? 0 : p.shapes->count));
         call_kernel([&] { kernels().leftover_status(p, taken.data(), status.data(), w.memory); });
       }, PROBLEM_ARGS, "taken"_a.noconvert(), "status"_a.noconvert());
+}
+
+void bind_lending(nb::module_& m) {
+  m.def("scratch_bytes", [](size_t agents, size_t zones, size_t obstacles) {
+        const size_t plan = kernels().plan_workspace(agents, zones, obstacles);
+        const size_t auction = kernels().auction_workspace(agents, zones, obstacles);
+        return plan < auction ? auction : plan;
+      }, "agents"_a, "zones"_a, "obstacles"_a);
+  m.def("lend", [](const nb::object& memory) {
+        if (memory.is_none()) {
+          lent = {};
+          return;
+        }
+        Out<uint8_t> bytes;
+        if (!nb::try_cast<Out<uint8_t>>(memory, bytes, false))
+          throw nb::type_error("lend: memory must be None or uint8, contiguous and writable");
+        require(reinterpret_cast<uintptr_t>(bytes.data()) % 64 == 0, "lend: memory must begin at a multiple of 64");
+        lent = {bytes.data(), bytes.size()};
+      }, "memory"_a.none(), "Memory for the kernels of this thread, to be kept until None is lent.");
 }
 
 void bind_zones(nb::module_& m) {
@@ -738,6 +776,7 @@ void bind_pibt(nb::module_& m) {
 NB_MODULE(_kernels, m) {
   area.bind(m);
   bind_planning(m);
+  bind_lending(m);
   bind_zones(m);
   bind_field(m);
   bind_frames(m);
