@@ -35,6 +35,7 @@ from coord.rings import Rings
 from coord.situation import Situation, situation
 from coord.status import Assignment, CoordStatus
 from coord.winning_change import I32_MAX, PAIRS_MAX, SwapTrials, Undecided
+from coord.winning_exact import EXACT_PAIRS_MAX, ExactTrials
 from tensor.float_mode import plain_mode
 
 EXACT = 8  # options whose winning change is found by planning again, unless told otherwise
@@ -131,10 +132,11 @@ def explain(
 ) -> Explanation:
     """Explain the plan of these inputs for one agent id, or one zone id, or (both) one pair.
 
-    `rows` are the plan's rows where they are at hand (a ledger's); without them the plan is made again. For planner
-    swap, `exact` is how many of the options, best first, get the exact `winning_change`; each takes some dozens of
-    plans. The others, and all where agents x zones > 250,000 or the rows are another planner's, get an estimate and
-    `winning_change_exact` False. Raises UnknownIdError for an id that the inputs do not hold, and what `plan` raises.
+    `rows` are the plan's rows where they are at hand (a ledger's); without them the plan is made again. For planners
+    swap and exact, `exact` is how many of the options, best first, get the exact `winning_change`; each takes some
+    dozens of plans (swap) or three (exact). The others, those of the auction, and all where agents x zones > 250,000
+    (exact: 4,194,304) or the rows are another planner's, get an estimate and `winning_change_exact` False. Greedy's are
+    exact at any size. Raises UnknownIdError for an id that the inputs do not hold, and what `plan` raises.
 
     >>> told = explain([AgentState(id=7, speed=1.5)], [WorkZone(id=3, x=3, y=4, need_caps=2)], [], [], PlanConfig(),
     ...                now_tick=0, agent=7)
@@ -239,15 +241,25 @@ class _Whole:
         trials = SwapTrials(problem, self.config.k_candidates, self.config.work_budget)
         return trials if trials.is_plan(self.stored) else None
 
+    @cached_property
+    def exact_trials(self) -> ExactTrials | None:
+        """As `trials`, for the exact planner."""
+        problem = self.seen.problem
+        if self.config.planner != 3 or len(problem.agents) * len(problem.zones) > EXACT_PAIRS_MAX:
+            return None
+        trials = ExactTrials(problem, self.config.idle_score)
+        return trials if trials.is_plan(self.stored) else None
+
     def settled(self, option: Option) -> Option:
         """The option with its exact winning change, where there is a way to it."""
-        if option.winning_change_exact or self.trials is None:
+        trials = None if option.winning_change_exact else self.trials or self.exact_trials
+        if trials is None:
             return option
         seen = self.seen
         a = int(np.searchsorted(seen.planned, _find(seen.agents, option.agent, "agent")))
         z = int(np.searchsorted(seen.offered, _find(seen.zones, option.zone, "zone")))
         try:
-            change = self.trials.winning_change(a, z)
+            change = trials.winning_change(a, z)
         except Undecided:
             return option
         return replace(option, winning_change=change, winning_change_exact=True)

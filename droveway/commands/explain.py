@@ -26,7 +26,8 @@ def command(out: Output, run: Path | str, tick: int, agent: int | None, zone: in
 
     With --agent and --zone: that one pair. The decision is the last one made at or before T. A score is a whole number,
     65536 times the sum of its terms; "wins with" is the least change of it that would put the pair into the plan: with
-    "~" an estimate, above 250,000 pairs of agents and zones or where the plan is not the named planner's own.
+    "~" an estimate: of the auction, of swap above 250,000 pairs of agents and zones, and where the plan is not the
+    named planner's own.
     """
     if agent is None and zone is None:
         raise UsageProblem(None, "expected --agent ID or --zone ID, got neither", "droveway explain --help")

@@ -149,7 +149,7 @@ def check_changed(seed: int, events: list[Event], folder: Path) -> None:
     if draw.random() < 0.5:  # numbered anew: nothing seems to be missing
         changed = [event_with(event, sequence=i) for i, event in enumerate(changed)]
     changed = ascending(changed)
-    path = written(folder / "run", changed)
+    path = written(folder / "changed", changed)
     assert_same(path)
     assert_same(path, replan=False)
 
@@ -219,3 +219,25 @@ def test_progress_goes_up_to_the_end(run: Path) -> None:
     audit(run, jobs=InTurn(), progress=lambda done, total: told.append((done, total)))
     assert told == sorted(told)
     assert told[-1] == (2 * SIZE, 2 * SIZE)
+
+
+LIVELY = FLEET + (
+    '[plan]\nqueue = 3\non_events = true\nevery_ticks = 2\n[demand]\nmodel = "uniform"\nrate = 0.3\n'
+    "[faults]\ndelay = 0.02\nlost = 0.01\nlost_ticks = [3, 9]\nsilent = 0.02\nsilent_ticks = [5, 20]\n"
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_runs_with_events_queues_and_tasks_are_told_alike(seed: int, tmp_path: Path) -> None:
+    simulate(Scenario.loads(LIVELY), 150, seed=seed, ledger=tmp_path / "run", sync="os")
+    assert assert_same(tmp_path / "run").ok
+    with Ledger.open(tmp_path / "run", mode="r") as ledger:
+        events = [event for _, event in ledger.scan()]
+    assert "coord.event" in {event.kind for event in events}
+    for first, last in ((0, 3), (40, 90), (77, 77), (120, None)):
+        report = assert_same(tmp_path / "run", first_tick=first, last_tick=last)
+        assert report.ok, report
+        assert (
+            report.planned + report.external_decisions == report.frames - (report.checked_range or report).lead_frames
+        )
+    check_changed(seed, events, tmp_path)
