@@ -5,6 +5,9 @@ Cells are numbered with a blocked border around the grid: (row + 1)·(width + 2)
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -61,6 +64,16 @@ class Lattice:
     def centres(self, cells: I32) -> npt.NDArray[np.float32]:  # [n, 2] metres
         """Centres of cells."""
         return cell_centres(self.grid, self.indices(cells))
+
+    def around(self, cell: int) -> Iterator[int]:
+        """A free cell and all that are connected with it, the near ones first: breadth first, N, E, S, W."""
+        queue, seen = deque([cell]), {cell}
+        while queue:
+            yield (cell := queue.popleft())
+            beside = (cell + offset for d, offset in enumerate(self.offsets) if self.exits[cell] >> d & 1)
+            fresh = [other for other in beside if other not in seen]
+            seen.update(fresh)
+            queue.extend(fresh)
 
     def distances(self, starts: I32, goals: I32) -> tuple[U64, I32]:
         """(u64[n, words], i32[n]): the low bit of distance ÷ 2 to each goal, of every cell, and the distance of its

@@ -6,7 +6,7 @@ by row, and is told when rows or the site change; positions stand in the agents'
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,14 @@ class MotionModel(Protocol):
 
         A model in which agents make way for each other may move idle ones, too, and says so in `pushed`.
         """
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """What a motion model has, too, in which agents push each other."""
+
+    def hold(self, rows: Rows) -> None:
+        """Agents that something delays in this tick, whatever their mode: told each tick before `advance`."""
 
 
 class StraightMotion:

@@ -55,17 +55,27 @@ class PibtMotion:
         if first:
             self._waiting = np.zeros(len(agents), np.int64)  # ticks since it set out, while it isn't there
             self._saved = np.zeros(len(agents), np.int64)
+        self._held = np.zeros(0, np.intp)
         self._swap_shift = (lattice.width + lattice.cells // lattice.width).bit_length() + 1
         self._place(agents)
 
     def resize(self, agents: Records, kept: Rows) -> None:
-        """What is kept of an agent goes with it. Raises BadInput where a new one stands in another one's cell."""
+        """What is kept of an agent goes with it. One that comes where another one is appears beside it.
+
+        Raises BadInput where there is no room for it.
+        """
         new = kept < 0
         for name, fill in (("_goal", _NONE), ("_waiting", 0), ("_saved", 0)):
             old = getattr(self, name)
             filled = np.append(old, np.array([fill], old.dtype))
             setattr(self, name, np.where(new, old.dtype.type(fill), filled[kept]))
+        self._held = np.zeros(0, np.intp)
+        self._make_room(agents, np.flatnonzero(new))
         self._place(agents)
+
+    def hold(self, rows: Rows) -> None:
+        """They stand still in this tick, and nobody pushes them."""
+        self._held = rows
 
     def start(self, rows: Rows, zones: Records) -> None:
         """The cell of the zone's centre is the goal; none where it is blocked or can't be reached."""
@@ -85,6 +95,7 @@ class PibtMotion:
         lattice = self._known
         willing = agents["mode"] == AgentMode.IDLE
         willing[rows] = True
+        willing[self._held] = False
         ready = self._save(agents, willing)
         away = np.zeros(len(agents), np.bool_)
         away[rows] = (self._goal[rows] != _NONE) & (self._goal[rows] != self._cell[rows])
@@ -126,6 +137,19 @@ class PibtMotion:
         out[active] = to != now
         self._cell[active] = to
         return out
+
+    def _make_room(self, agents: Records, rows: Rows) -> None:
+        """Newcomers, by ascending id, go to the nearest cell that nobody holds: breadth first, N, E, S, W."""
+        lattice = self._known
+        cells = lattice.cells_of(agents["x"], agents["y"])
+        taken = set(np.delete(cells, rows).tolist())
+        for row in rows.tolist():
+            if lattice.free[cells[row]]:
+                cell = next((cell for cell in lattice.around(int(cells[row])) if cell not in taken), None)
+                if cell is not None and cell != cells[row]:
+                    cells[row] = cell
+                    agents["x"][row], agents["y"][row] = lattice.centres(cells[row : row + 1])[0]
+            taken.add(int(cells[row]))
 
     def _place(self, agents: Records) -> None:
         self._cell: I32 = self._known.cells_of(agents["x"], agents["y"])

@@ -16,7 +16,7 @@ from coord.external import Planner, plan_external
 from coord.grid import Grid
 from coord.inputs import Inputs
 from coord.motion import can_move
-from coord.motion_model import MotionModel, Rows, Site, motion_model
+from coord.motion_model import Holding, MotionModel, Rows, Site, motion_model
 from coord.outside import Outside
 from coord.plan import Plan, plan
 from coord.records import NO_ZONE, AgentMode
@@ -228,7 +228,10 @@ class World:
         agents = self.agents
         travelling = agents["mode"] == _TRAVELLING
         gone = np.zeros(len(agents), np.float32)
-        rows = np.flatnonzero(travelling & can_move(agents["speed"]) & self._outside.moves(self.tick))
+        moves = self._outside.moves(self.tick)
+        rows = np.flatnonzero(travelling & can_move(agents["speed"]) & moves)
+        if isinstance(self._motion, Holding):
+            self._motion.hold(np.flatnonzero(~moves))
         self._motion.stop(np.flatnonzero(~travelling))
         steps = self._motion.advance(agents, rows, self.tick)
         gone[rows] = steps.gone_m

@@ -135,9 +135,54 @@ def test_two_agents_in_one_cell_are_refused_by_name():
     with pytest.raises(BadInput) as caught:
         motion.site(agents, where)
     assert str(caught.value) == "agents[2].x must be in a cell of its own: agent 20 is in that of agent 0 (row 0)"
+
+
+def test_one_that_comes_where_another_one_is_appears_in_the_nearest_cell_that_is_free():
+    agents, where = fleet(["...", "..."], [(1, 0), (1, 1), (1, 0), (1, 0)])
+    motion = PibtMotion()
     motion.site(agents[:2], where)
-    with pytest.raises(BadInput, match="agent 20 is in that of agent 0"):
-        motion.resize(agents, np.array([0, 1, -1]))
+    motion.resize(agents, np.array([0, 1, -1, -1]))
+    places, _ = go(motion, agents, [])
+    assert places == [[1, 0], [1, 1], [2, 0], [0, 0]]
+    full, where = fleet(["."], [(0, 0), (0, 0)])
+    motion = PibtMotion()
+    motion.site(full[:1], where)
+    with pytest.raises(BadInput, match="agent 10 is in that of agent 0"):
+        motion.resize(full, np.array([0, -1]))
+
+
+def test_a_delayed_agent_is_never_pushed():
+    agents, where = fleet(["...", "..."], [(0, 0), (1, 0)])
+    agents["mode"] = AgentMode.TRAVELLING, AgentMode.IDLE
+    motion = PibtMotion()
+    motion.site(agents, where)
+    motion.start(np.array([0]), zone(2, 0))
+    motion.hold(np.array([1]))
+    assert go(motion, agents, [0], 2)[0][1] == [1, 0]
+    motion.hold(np.array([], np.intp))
+    assert go(motion, agents, [0])[0] != [[0, 0], [1, 0]]
+
+
+def test_faults_delays_and_agents_lost_and_back_keep_a_run_free_of_conflicts(data, tmp_path):
+    name = "random-32-32-10"
+    shutil.copy(data(f"maps/{name}.map"), tmp_path / f"{name}.map")
+    text = SITE.format(file=f"{name}.map", agents=150, zones=180, planner="swap", every=2, speed=1.0, service=2)
+    chances = "\n".join(f"{kind} = 0.02\n{kind}_ticks = [1, 6]" for kind in ("delay", "fault", "lost", "silent"))
+    scenario = Scenario.loads(text + "[faults]\n" + chances + "\n", base_dir=tmp_path)
+    world = World(scenario.setup)
+    happened = 0
+    for _ in range(60):
+        world.begin()
+        happened += len(world.happened)
+        if world.is_planned():
+            world.assign(world.plan_tick().rows)
+        before = world.agents.copy()
+        world.advance()
+        where = [world.grid.index_of(agents["x"], agents["y"]) for agents in (before, world.agents)]
+        assert_step(world.grid, *where)
+    assert happened > 50
+    assert world.cell_conflicts == 0
+    assert world.served > 0
 
 
 def test_a_travelling_agent_pushes_an_idle_one_and_says_so():
