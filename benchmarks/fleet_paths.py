@@ -1,10 +1,10 @@
 """Part "paths" of benchmarks/fleet.py: conflict-free paths and steps on grids.
 
-- First solution: processor time from starts and goals to paths, distances included, and the sum of
-  costs ÷ the sum of shortest ways, of random-32-32-10 with 400 agents and of warehouse-20-40-10-2-2 with 3,000. The peer
-  is LaCAM3, built from the sources in the folder $LACAM3 (its `lacam3` folder lies in it), as it looks for its first
-  solution: single thread, its default options but no refinement after it, and without its planned paths ("quick",
-  --no-scatter --pibt-num 1), which is its fastest. Without $LACAM3 the figures to be reached are the peer.
+- First solution: processor time from starts and goals to paths, distances included, and the sum of costs ÷ the sum of
+  shortest ways, of random-32-32-10 with 400 agents and of warehouse-20-40-10-2-2 with 3,000. The peer is LaCAM3, built
+  from the sources in the folder $LACAM3 (its `lacam3` folder lies in it), as it looks for its first solution: single
+  thread, its default options but no refinement after it; and without its planned paths ("quick", --no-scatter
+  --pibt-num 1), which is its fastest. Without $LACAM3 the figures to be reached are the peer.
 - Steps: ticks a second of 10,000 agents on the warehouse map: the step alone, and whole ticks of `simulate` with a
   plan at each (planner swap, greedy); needed are 20.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,7 +33,7 @@ from coord.world import World
 DATA = Path(os.environ.get("DROVEWAY_DATA", FOLDER.parent.parent / "shared" / "data"))
 CASES = (  # name, map, scenario, agents, seconds and ratio to be reached, limit of the peer in seconds
     ("random-32-32-10, 400 agents", "random-32-32-10", "random-32-32-10-random-1", 400, 0.034, 2.29, 10),
-    ("warehouse, 3,000 agents", "warehouse-20-40-10-2-2", "warehouse-20-40-10-2-2-10000agents-1", 3000, 3.1, 1.70, 60),
+    ("warehouse, 3,000 agents", "warehouse-20-40-10-2-2", "warehouse-20-40-10-2-2-10000agents-1", 3000, 3.1, 1.70, 120),
 )
 TICKS_A_SECOND_REQUIRED = 20.0
 SEEDS = range(5)
@@ -91,7 +92,11 @@ def _against(
         for seed in SEEDS if arguments[-1] == "10" or peer_name != "LaCAM3" else range(1):
             done = subprocess.run([peer, *arguments, str(seed), *chosen], capture_output=True, text=True, check=True)
             found = json.loads(done.stdout)
-            runs.append((found["seconds"], found["cost"] / found["bound"]))
+            if found["cost"]:  # 0: nothing found within the limit
+                runs.append((found["seconds"], found["cost"] / found["bound"]))
+        if not runs:
+            sys.stderr.write(f"{name}: {peer_name} found nothing in {arguments[-1]} s\n")
+            continue
         seconds, ratio = np.median(np.array(runs), axis=0).tolist()
         report.add(f"{name}: first solution", ours[0], seconds, peer_name, "s", "lower")
         report.add(f"{name}: sum of costs ÷ lower bound", ours[1], ratio, peer_name, "ratio", "lower")
