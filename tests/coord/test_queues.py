@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coord import PlanConfig, Scenario, audit, decode_frame_event, explain, plan, simulate
+from coord.checks import EXTERNAL, PLANNERS
 from coord.frame import check_rows
 from coord.records import NO_ZONE, ROW_DTYPE
 from coord.service_queue import ServiceQueue
 
 seeds = st.integers(0, 2**20)
 laters = st.integers(1, 7)
+planners = st.sampled_from(sorted(set(PLANNERS) - {EXTERNAL}))
 
 
 def queued(fleet, later, planner=1):
@@ -31,7 +33,7 @@ def first_rows(rows):
     return rows[rows["queue_index"] == 0]
 
 
-@given(seed=seeds, later=laters, planner=st.integers(0, 1))
+@given(seed=seeds, later=laters, planner=planners)
 @settings(max_examples=25)
 def test_queues_have_no_gap_and_no_zone_twice_and_leave_the_first_rows_alone(make_fleet, seed, later, planner):
     fleet = queued(make_fleet(seed, 12, 60), later, planner)
@@ -47,7 +49,7 @@ def test_queues_have_no_gap_and_no_zone_twice_and_leave_the_first_rows_alone(mak
     assert rows.tobytes() == made.rows.tobytes()
 
 
-@given(seed=seeds, later=laters, planner=st.integers(0, 1))
+@given(seed=seeds, later=laters, planner=planners)
 @settings(max_examples=25)
 def test_each_round_is_a_plan_of_agents_that_stand_at_their_last_zones(make_fleet, seed, later, planner):
     """The oracle: plan itself, on records moved by hand."""

@@ -248,11 +248,14 @@ def test_an_event_changes_no_row_that_no_chain_of_feasible_pairs_joins_with_it(m
     assert made.rows[np.isin(made.rows["agent"], east_ids)].tobytes() == wanted.tobytes()
 
 
-@given(seed=seeds, planner=greedy_and_swap, event=st.sampled_from(EVENTS))
+@given(seed=seeds, planner=planners, event=st.sampled_from(EVENTS), crowded=st.booleans())
 @settings(max_examples=60)
-def test_a_large_hysteresis_keeps_every_zone_that_is_still_feasible(make_fleet, seed, planner, event):
+def test_a_large_hysteresis_keeps_every_zone_that_is_still_feasible(make_fleet, seed, planner, event, crowded):
     """Minimal change: w_switch above four times the range of scores; of several with one zone, one of them keeps it."""
-    fleet = make_fleet(seed, 15, 25, rich=False, planner=planner, w_switch=1000.0)
+    n, m, reach = (25, 15, 25) if crowded else (15, 25, 60)
+    fleet = make_fleet(
+        seed, n, m, rich=False, planner=planner, w_switch=1000.0, idle_score=-2_000_000, max_travel_ticks=reach
+    )
     fleet = settled(fleet, fleet.plan().rows)
     rng = np.random.default_rng(seed)
     drawn = rng.permutation if seed % 2 else lambda zones: rng.choice(zones, len(zones))
@@ -263,7 +266,6 @@ def test_a_large_hysteresis_keeps_every_zone_that_is_still_feasible(make_fleet, 
     for agent, zone in zip(now.agents["id"].tolist(), now.agents["zone"].tolist(), strict=True):
         if (agent, zone) in keys:
             wanting.setdefault(zone, set()).add(agent)
-    assert wanting
     for zone, agents in wanting.items():
         assert [agent for agent in new if new[agent] == zone and agent in agents]
 
