@@ -19,7 +19,6 @@ from tensor.float_mode import plain_mode
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 U32 = NDArray[np.uint32]
-_CELLS_MAX = 1 << 16
 _ENTRIES_MAX = 1 << 22
 _DENSE_MAX = 32
 
@@ -167,7 +166,7 @@ def _cells(
     index = np.arange(total) - np.repeat(np.cumsum(entries) - entries, entries)
     width = wide[kernel]
     cells = (low_y[kernel] + index // np.maximum(width, 1)) * side + low_x[kernel] + index % np.maximum(width, 1)
-    items = kernel[np.argsort(cells, kind="stable")]
+    items = kernel[np.argsort(cells.astype(np.uint16), kind="stable")]  # a side of 128: radix sort of 16 bits
     start = np.zeros(side * side + 1, np.uint32)
     start[1:] = np.cumsum(np.bincount(cells, minlength=side * side))
     column = np.clip(np.floor((x.astype(np.float64) - west) / size), 0, side - 1).astype(np.int32)
