@@ -46,6 +46,30 @@ class Curve:
     series: Series
 
 
+PANELS: Final = (
+    Panel("assigned", "share of ready agents with a zone", share=True),
+    Panel("idle_p99", "idle time of zones, 99th percentile (ticks)"),
+    Panel("objective", "objective: sum of the plan's scores"),
+    Panel("gap", "proven gap of the objective (share)", dots=True),
+    Panel("travel", "way of all agents together (m a tick)"),
+    Panel("services", "services so far"),
+    Panel("separation", "smallest distance of two agents (m)"),
+    Panel("conflicts", "agents in conflict: others won all their zones"),
+)
+ON_A_GRID: Final = Panel("sharing", "agents in the cell of another")
+
+
+def draw_metrics(path: Path, title: str, curves: Sequence[Curve]) -> None:
+    """The picture of runs, each a series that got its ticks by `Series.add_tick`. On grids, cells shared stand in place
+    of distances."""
+    grids = all(curve.series.of("sharing") for curve in curves)
+    panels = [ON_A_GRID if grids and panel.name == "separation" else panel for panel in PANELS]
+    firsts = [curve.series.columns[0].tick for curve in curves if curve.series.columns]
+    lasts = [curve.series.last_tick for curve in curves]
+    subtitle = f"ticks {min(firsts, default=0)} to {max(lasts, default=0)} · measured from the ledger alone"
+    MetricsPicture(title, subtitle, curves, panels).save(path)
+
+
 def ticks_of(low: float, high: float, most: int) -> list[float]:
     """Round numbers from at or below `low` to at or above `high`, 1, 2 or 5 times a power of ten apart.
 

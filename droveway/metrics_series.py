@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 COLUMNS_MAX: Final = 600
 
@@ -58,6 +58,8 @@ class Series:
     last_tick: int = 0
     ticks_a_column: int = 1  # planned ticks
     _open: int = 0  # planned ticks in the last column
+    _before: int | None = None  # the tick before
+    _services: int = 0  # so far
 
     def add(self, tick: int, values: Iterable[tuple[str, float | None]]) -> None:
         """One planned tick; a measure without a value leaves no span."""
@@ -73,6 +75,26 @@ class Series:
             self.ticks_a_column *= 2
         self.columns.append(column)
         self._open = 1
+
+    def add_tick(self, one: Any) -> None:
+        """A `coord.TickMetrics`, as the panels show it; ways are by tick, services so far."""
+        span = None if self._before is None else one.tick - self._before
+        self._before = one.tick
+        self._services += one.services
+        self.add(
+            one.tick,
+            [
+                ("assigned", one.assigned / one.ready if one.ready else None),
+                ("idle_p99", one.idle_p99_ticks),
+                ("objective", one.objective / 65536),
+                ("gap", one.gap),
+                ("separation", one.separation_m),
+                ("sharing", one.cell_conflicts),
+                ("travel", None if span is None else one.travel_m / span),
+                ("services", self._services),
+                ("conflicts", one.conflicts),
+            ],
+        )
 
     def of(self, name: str) -> list[tuple[int, Span]]:
         """Tick and span of each column in which the measure had a value."""

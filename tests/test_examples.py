@@ -16,6 +16,7 @@ def test_there_are_examples() -> None:
         "03_search.py",
         "04_render.py",
         "07_ledger.py",
+        "08_sweep.py",
     ]
 
 

@@ -67,17 +67,11 @@ def _measure(
     scorer, series = Scorer(), Series()
     with opened_run(out, run) as reader, Progress("frames", quiet=out.quiet) as progress:
         setup = reader.scenario
-        services = 0
-        before: int | None = None
-        for done, one in enumerate(
-            tick_metrics(reader, scorer, first_tick=start, last_tick=stop, gap_every=gap_every), start=1
-        ):
+        ticks = tick_metrics(reader, scorer, first_tick=start, last_tick=stop, gap_every=gap_every)
+        for done, one in enumerate(ticks, start=1):
             progress.update(done, None)
-            services += one.services
             if keep:
-                span = None if before is None else one.tick - before
-                series.add(one.tick, _values(one, services, span))
-            before = one.tick
+                series.add_tick(one)
         size, root = reader.size, reader.root
     found = scorer.result()
     if not found.frames:
@@ -91,43 +85,13 @@ def _measure(
     return {**head, **found.to_map(), "size": size, "root": root}, series
 
 
-def _values(one: Any, services: int, span: int | None) -> list[tuple[str, float | None]]:
-    """What the panels show of a tick; rates are a tick."""
-    return [
-        ("assigned", one.assigned / one.ready if one.ready else None),
-        ("idle_p99", one.idle_p99_ticks),
-        ("objective", one.objective / 65536),
-        ("gap", one.gap),
-        ("separation", one.separation_m),
-        ("sharing", one.cell_conflicts),
-        ("travel", None if span is None else one.travel_m / span),
-        ("services", services),
-        ("conflicts", one.conflicts),
-    ]
-
-
 def _draw(png: Path, measured: Sequence[tuple[dict[str, Any], "Series"]]) -> None:
-    from droveway.metrics_picture import Curve, MetricsPicture, Panel
+    from droveway.metrics_picture import Curve, draw_metrics
     from droveway.whole_file import whole_file
 
-    panels = [
-        Panel("assigned", "share of ready agents with a zone", share=True),
-        Panel("idle_p99", "idle time of zones, 99th percentile (ticks)"),
-        Panel("objective", "objective: sum of the plan's scores"),
-        Panel("gap", "proven gap of the objective (share)", dots=True),
-        Panel("travel", "way of all agents together (m a tick)"),
-        Panel("services", "services so far"),
-        Panel("sharing", "agents in the cell of another")
-        if all(record["cell_conflicts"] is not None for record, _ in measured)
-        else Panel("separation", "smallest distance of two agents (m)"),
-        Panel("conflicts", "agents in conflict: others won all their zones"),
-    ]
-    names = sorted({str(record["name"]) for record, _ in measured})
-    curves = [Curve(_label(record), series) for record, series in measured]
-    ticks = f"ticks {min(r['first_tick'] for r, _ in measured)} to {max(r['last_tick'] for r, _ in measured)}"
-    picture = MetricsPicture(", ".join(names), f"{ticks} · measured from the ledger alone", curves, panels)
+    title = ", ".join(sorted({str(record["name"]) for record, _ in measured}))
     with whole_file(png) as file:
-        picture.save(file)
+        draw_metrics(file, title, [Curve(_label(record), series) for record, series in measured])
 
 
 def _label(record: Mapping[str, Any]) -> str:
