@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from coord.auction import auction_assignment
 from coord.errors import RunError
 from coord.grid import Grid
 from coord.inputs import Inputs
 from coord.metrics_record import Metrics, jain_index
-from coord.plan import Plan, plan_greedy
-from coord.records import CONFIG_DTYPE, RING_DTYPE
+from coord.plan import Plan
+from coord.problem import NONE
+from coord.records import CONFIG_DTYPE, RING_DTYPE, Records
 from coord.rings import Rings
 from coord.scorer import Scorer, TickMetrics
+from coord.situation import Situation, situation
+from coord.status import CoordStatus
 from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
@@ -92,15 +96,19 @@ def tick_metrics(
             geometry.follow(view.inputs)
             bound = None
             if gap_every and view.frame.frame_id % gap_every == 0:
-                bound = _bound_again(view.inputs, tick, geometry)
+                bound = _bound_again(view.inputs, view.rows, tick, geometry)
             yield scorer.add(
                 view.inputs.agents, view.inputs.zones, view.frame, view.rows, grid=geometry.grid, bound=bound
             )
 
 
-def proven_bound(plan: Plan) -> int:
-    """The upper bound of score_sum that a frame's gap is measured by: it depends on the inputs of the plan only."""
-    return plan.bound
+def proven_bound(seen: Situation, rows: Records) -> int:
+    """The upper bound of score_sum that a frame's gap is measured by: what an auction of the same inputs proves over
+    every assignment that gives as many agents a zone. It is the same whoever planned, and however long."""
+    first = rows[rows["queue_index"] == 0][seen.planned]
+    config = seen.config[0]
+    sold = auction_assignment(seen.problem, int(config["k_candidates"]), int(config["idle_score"]), 0)
+    return sold.score_bound(np.where(first["status"] == CoordStatus.OK, np.int32(0), np.int32(NONE)))
 
 
 class _Geometry:
@@ -123,13 +131,13 @@ class _Geometry:
 
 
 @plain_mode()
-def _bound_again(inputs: Inputs, tick: int, geometry: _Geometry) -> int:
-    """The bound of a stored decision, from its inputs. The cheapest plan will do: a bound is about all plans."""
-    made = plan_greedy(
+def _bound_again(inputs: Inputs, rows: Records, tick: int, geometry: _Geometry) -> int:
+    """The bound of a stored decision, from its inputs and how many agents it gave a zone."""
+    seen = situation(
         inputs.agents, inputs.zones, inputs.obstacles, inputs.kernels, np.frombuffer(inputs.config, CONFIG_DTYPE),
         now_tick=tick, rings=geometry.rings, grid=geometry.grid,
     )  # fmt: skip
-    return proven_bound(made)
+    return proven_bound(seen, rows)
 
 
 def quality(plans: Iterable[Plan]) -> Metrics:
@@ -145,7 +153,7 @@ def quality(plans: Iterable[Plan]) -> Metrics:
         frame = made.frame(number, prev_digest)
         prev_digest = frame.digest()
         seen = made.situation
-        scorer.add(seen.agents, seen.zones, frame, made.rows, grid=seen.grid, bound=made.bound)
+        scorer.add(seen.agents, seen.zones, frame, made.rows, grid=seen.grid, bound=proven_bound(seen, made.rows))
     return scorer.result()
 
 

@@ -237,7 +237,7 @@ class _Loop:
             entry.frame,
             entry.rows,
             grid=seen.grid,
-            bound=proven_bound(plan) if wanted else None,
+            bound=proven_bound(seen, entry.rows) if wanted else None,
         )
 
     def _finish(self, interrupted: bool) -> Run:

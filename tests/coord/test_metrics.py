@@ -191,7 +191,7 @@ def test_one_plan_is_measured() -> None:
     assert (q.coverage, q.services, q.travel_m_total) == (0.0, 0, 0.0)
     assert (q.idle_max_ticks, q.idle_p99_ticks) == (50, 50)
     assert q.objective == made().stats.score_sum
-    assert q.gap_max == made().gap
+    assert q.gap_max == made().prove().gap == 0.0
     assert (q.conflicts, q.rejections, q.switches_per_agent_per_100_ticks) == (0, {}, 0.0)
     assert q.min_separation_m == 10.0
 
