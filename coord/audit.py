@@ -7,7 +7,6 @@ What each audit proves, and what only a checkpoint kept elsewhere can show, is w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,8 @@ from coord.report import Report, parse_checkpoint
 from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from coord.stl import Ledger, PublishedLedger
 
 Progress = Callable[[int, int], None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,8 @@ from coord.audit_part import AuditPart, PartFound, audit_part, begin_process, cu
 from coord.auditor import Auditor
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from coord.stl import Ledger, PublishedLedger
 
 Progress = Callable[[int, int], None]
@@ -28,8 +29,8 @@ class AuditCrew:
 
     def __init__(self, jobs: int | Executor) -> None:
         self._own: Executor | None = None
-        self._executor = jobs if isinstance(jobs, Executor) else None
-        self._jobs = 1 if isinstance(jobs, Executor) else jobs
+        self._executor = None if isinstance(jobs, int) else jobs
+        self._jobs = jobs if isinstance(jobs, int) else 1
         self._parts: list[tuple[AuditPart, Future[PartFound | None]]] = []
 
     def __enter__(self) -> AuditCrew:
@@ -105,6 +106,8 @@ def _any_of(told: set[int | None], part: AuditPart) -> bool:
 
 def _result(future: Future[PartFound | None]) -> PartFound | None:
     """What a part found; None where its process died: then the part is gone through here."""
+    from concurrent.futures import BrokenExecutor
+
     try:
         return future.result()
     except BrokenExecutor:
@@ -113,8 +116,11 @@ def _result(future: Future[PartFound | None]) -> PartFound | None:
 
 def jobs_of(jobs: int | Executor) -> int | Executor:
     """Raises ValueError unless it is a number of processes from 1 to 1024, or an executor."""
-    if isinstance(jobs, Executor):
-        return jobs
+    if not isinstance(jobs, int | float | str | None):
+        from concurrent.futures import Executor
+
+        if isinstance(jobs, Executor):
+            return jobs
     if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= 1024:
         raise ValueError(f"audit: jobs must be a number of processes from 1 to 1024, or an executor, got {jobs!r}")
     return jobs

@@ -6,7 +6,6 @@ What it proves, and what only an audit of the whole ledger can show: docs/format
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,8 @@ from coord.report import RangeChecked, Report
 from coord.tick_seek import first_at_or_after, kind_of, last_frame_before, last_key_before
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from coord.stl import Ledger, PublishedLedger
 
 NEXT_EVENTS_MAX = 1024  # behind the range; further away the next frame is not looked for
