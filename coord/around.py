@@ -239,20 +239,22 @@ class AroundMotion:
         waits = len(rows) - len(going)
         while len(going):
             moved = [column[going] for column in position]
-            step_m, arrived = np.empty(len(going), np.float32), np.empty(len(going), np.uint8)
-            straight_step(
+            step_m, arrived = np.empty(len(going), np.float32), np.empty(len(going), np.int64)
+            there = np.zeros(len(going), np.bool_)
+            count = straight_step(
                 (moved[0], moved[1], moved[2], left[going]), self._target[rows[going]], gone_m=step_m, arrived=arrived
             )
+            there[arrived[:count]] = True
             blocked = backend.blocked_segments(
                 position[0][going], position[1][going], moved[0], moved[1], self._corners.shapes
             )
             waits += int(blocked.sum())
             self._searched[rows[going[blocked]]] = False  # another way, from where it stands
             went = going[~blocked]
-            self._go(position, went, [there[~blocked] for there in moved])
+            self._go(position, went, [column[~blocked] for column in moved])
             gone[went] += step_m[~blocked]
             left[went] -= step_m[~blocked]
-            going = self._next_legs(rows, going[~blocked & (arrived == 1)])
+            going = self._next_legs(rows, going[~blocked & there])
         for axis, column in zip("xyz", position, strict=True):
             agents[axis][rows] = column
         return Steps(np.minimum(gone, agents["speed"][rows]), 0, waits=waits)

@@ -249,12 +249,12 @@ def straight_steps(
     goal: tuple[F32, F32, F32],
     rows: NDArray[np.int64] | None,
     gone: F32 | None,
-    arrived: U8 | None,
-) -> None:
-    """Moves positions in place, of all agents or of `rows`; see motion_ref.straight_steps."""
+    arrived: NDArray[np.int64] | None,
+) -> int:
+    """Moves positions in place, of all agents or of `rows`; see motion_ref.straight_steps. How many rows arrived."""
     if not REFERENCE:
-        _kernels.straight_steps(*position, speed, *goal, rows, gone, arrived)
-        return
+        count: int = _kernels.straight_steps(*position, speed, *goal, rows, gone, arrived)
+        return count
     some = slice(None) if rows is None else rows
     moved, metres, there = motion_ref.straight_steps(
         (position[0][some], position[1][some], position[2][some]),
@@ -265,8 +265,11 @@ def straight_steps(
         position[axis][some] = moved[axis]
     if gone is not None:
         gone[:] = metres
-    if arrived is not None:
-        arrived[:] = there
+    if arrived is None:
+        return 0
+    at = np.flatnonzero(there) if rows is None else rows[there]
+    arrived[: len(at)] = at
+    return len(at)
 
 
 def _crowd_order(x: F32, y: F32) -> U32:

@@ -43,8 +43,8 @@ def straight_step(
     *,
     rows: npt.NDArray[np.int64] | None = None,  # [m] ascending: only these agents step, each to the target of its row
     gone_m: npt.NDArray[np.float32] | None = None,  # [m or n] written: metres gone
-    arrived: npt.NDArray[np.uint8] | None = None,  # [m or n] written: 1 where the agent stands at its target
-) -> None:
+    arrived: npt.NDArray[np.int64] | None = None,  # [m or n] its first are written: rows that stand at their target
+) -> int:  # how many rows `arrived` begins with, 0 without it
     """One step of min(speed, distance) towards each agent's target, in the caller's arrays; nothing is allocated.
 
     d = target - position, distance = sqrt((dx·dx + dy·dy) + dz·dz), in float32, each operation rounded, in that order.
@@ -56,6 +56,7 @@ def straight_step(
 
     >>> x, y, z, speed = (np.array([v], np.float32) for v in (0, 0, 0, 2.5))
     >>> straight_step((x, y, z, speed), np.array([[3, 4, 0]], np.float32))
+    0
     >>> (x[0].item(), y[0].item())
     (1.5, 2.0)
     """
@@ -63,7 +64,7 @@ def straight_step(
     goal = _columns(targets, ("x", "y", "z"), "targets")
     if any(len(column) != len(x) for column in (y, z, speed, *goal)):
         raise ValueError(f"straight_step: expected a target an agent, got {len(goal[0])} for {len(x)} agents")
-    backend.straight_steps((x, y, z), speed, (goal[0], goal[1], goal[2]), rows, gone_m, arrived)
+    return backend.straight_steps((x, y, z), speed, (goal[0], goal[1], goal[2]), rows, gone_m, arrived)
 
 
 def _columns(table: object, fields: tuple[str, ...], name: str) -> Columns:

@@ -186,7 +186,7 @@ def _moves(
     for column, whole, moved in zip((x, y, z), agents, again, strict=True):
         column[third] = moved
         add("straight_steps", np.concatenate([column, whole[_ZONES:]]))
-    add("straight_steps", gone, arrived.astype(np.uint8))
+    add("straight_steps", gone, np.flatnonzero(arrived).astype(np.int64))
     points = (zones[0], zones[1], None if round_ == 0 else zones[2])
     radius = np.float32(8 + 8 * round_)
     add("neighbours", neighbours_ref.neighbour_counts(*points, radius))

@@ -58,12 +58,19 @@ class Crowd {
     y = arena.take<float>(16 * groups);
     if constexpr (!flat) z = arena.take<float>(16 * groups);
     number = arena.take<uint32_t>(16 * groups);
-    for (size_t i = 0; i < n; ++i) {
-      const uint32_t from = p.order == nullptr ? uint32_t(i) : p.order[i];
-      x[i] = p.x[from];
-      y[i] = p.y[from];
-      if constexpr (!flat) z[i] = p.z[from];
-      number[i] = from;
+    if (p.order == nullptr) {
+      memcpy(x, p.x, n * sizeof(float));
+      memcpy(y, p.y, n * sizeof(float));
+      if constexpr (!flat) memcpy(z, p.z, n * sizeof(float));
+      for (size_t i = 0; i < n; ++i) number[i] = uint32_t(i);
+    } else {
+      for (size_t i = 0; i < n; ++i) {
+        const uint32_t from = p.order[i];
+        x[i] = p.x[from];
+        y[i] = p.y[from];
+        if constexpr (!flat) z[i] = p.z[from];
+        number[i] = from;
+      }
     }
     const float nan = f32_of(kNan32);
     for (size_t i = n; i < 16 * groups; ++i) {
@@ -114,15 +121,20 @@ class Crowd {
   }
 
  private:
+  // NaN never wins. Halves are compared with each other, so that the steps do not wait for one another.
   static float least16(const float* p) {
-    float v = p[0];
-    for (int i = 1; i < 16; ++i) v = p[i] < v ? p[i] : v;  // NaN never wins
-    return v;
+    float v[8];
+    for (int i = 0; i < 8; ++i) v[i] = p[i + 8] < p[i] ? p[i + 8] : p[i];
+    for (int half = 4; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) v[i] = v[i + half] < v[i] ? v[i + half] : v[i];
+    return v[0];
   }
   static float most16(const float* p) {
-    float v = p[0];
-    for (int i = 1; i < 16; ++i) v = v < p[i] ? p[i] : v;
-    return v;
+    float v[8];
+    for (int i = 0; i < 8; ++i) v[i] = p[i] < p[i + 8] ? p[i + 8] : p[i];
+    for (int half = 4; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) v[i] = v[i] < v[i + half] ? v[i + half] : v[i];
+    return v[0];
   }
   void enclose(size_t g) {
     Box16& b = level[0][g / 16];

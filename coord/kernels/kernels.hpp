@@ -47,7 +47,7 @@ void pair_values(const Problem& problem, const int32_t* assigned, int32_t* score
 void leftover_status(const Problem& problem, const uint8_t* taken, uint8_t* status, void* workspace);
 void grid_components(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);
 size_t plan_workspace(size_t n, size_t m, size_t shapes);
-void straight_steps(const Walk& walk, float* gone, uint8_t* arrived);
+size_t straight_steps(const Walk& walk, float* gone, int64_t* arrived);
 void crowd_order(const float* x, const float* y, size_t n, uint32_t* order, void* workspace);
 uint64_t neighbour_counts(const Points& points, float radius, uint64_t limit, uint32_t* count, void* workspace);
 void neighbour_lists(const Points& points, float radius, const uint32_t* start, uint32_t* index, void* workspace);

@@ -556,7 +556,7 @@ void bind_crowd(nb::module_& m) {
                     "straight_steps: rows must be rows of the agents, ascending");
         }
         Out<float> metres;
-        Out<uint8_t> there;
+        Out<int64_t> there;
         Spans outputs;
         if (!gone.is_none()) {
           if (!nb::try_cast<Out<float>>(gone, metres, false) || metres.shape(0) != walk.n)
@@ -565,16 +565,20 @@ void bind_crowd(nb::module_& m) {
           outputs.emplace_back(metres);
         }
         if (!arrived.is_none()) {
-          if (!nb::try_cast<Out<uint8_t>>(arrived, there, false) || there.shape(0) != walk.n)
-            throw nb::type_error("straight_steps: arrived must be None or uint8, one value a step");
+          if (!nb::try_cast<Out<int64_t>>(arrived, there, false) || there.shape(0) != walk.n)
+            throw nb::type_error("straight_steps: arrived must be None or int64, one value a step");
+          require_aligned(there, "straight_steps");
           outputs.emplace_back(there);
         }
         // fields of one table of records lie between each other, so only the results are kept apart from everything
         require_apart(outputs, {reach_of(x), reach_of(y), reach_of(z), reach_of(speed), reach_of(gx), reach_of(gy),
                                 reach_of(gz), Span(some)});
+        size_t count = 0;
         call_kernel([&] {
-          kernels().straight_steps(walk, gone.is_none() ? nullptr : metres.data(), arrived.is_none() ? nullptr : there.data());
+          count = kernels().straight_steps(walk, gone.is_none() ? nullptr : metres.data(),
+                                           arrived.is_none() ? nullptr : there.data());
         });
+        return count;
       }, "x"_a.noconvert(), "y"_a.noconvert(), "z"_a.noconvert(), "speed"_a.noconvert(), "gx"_a.noconvert(),
       "gy"_a.noconvert(), "gz"_a.noconvert(), "rows"_a.none(), "gone"_a.none(), "arrived"_a.none());
   m.def("crowd_order", [](In<float> x, In<float> y, Out<uint32_t> order) {

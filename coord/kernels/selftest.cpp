@@ -205,8 +205,8 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
     const Walk walk{kZones, nullptr, ax.data(), ay.data(), az.data(), speed.data(), zx.data(), zy.data(), zz.data(),
                     {1, 1, 1, 1, 1, 1, 1}};
     std::vector<float> gone(kZones);
-    std::vector<uint8_t> arrived(kZones);
-    table.straight_steps(walk, gone.data(), arrived.data());
+    std::vector<int64_t> arrived(kZones);
+    arrived.resize(table.straight_steps(walk, gone.data(), arrived.data()));
     std::vector<int64_t> third;
     for (int64_t row = 0; row < int64_t(kZones); row += 3) third.push_back(row);
     Walk some = walk;

@@ -122,8 +122,9 @@ struct CoordTable {
   // shortest paths of n agents on a bordered grid, the first `horizon` directions of each (coord/motion_ref.py)
   void (*grid_paths)(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
                      uint8_t* directions, int32_t* length);
-  // one step of each agent towards its goal; gone[i] metres, arrived[i] 1 at the goal (either may be null)
-  void (*straight_steps)(const Walk& walk, float* gone, uint8_t* arrived);
+  // one step of each agent towards its goal; gone[i] metres; returns how many rows at their goal `arrived` begins with,
+  // ascending (it has room for n; either may be null)
+  size_t (*straight_steps)(const Walk& walk, float* gone, int64_t* arrived);
   // Morton order of points; workspaces of crowd_workspace(n) bytes
   void (*crowd_order)(const float* x, const float* y, size_t n, uint32_t* order, void* workspace);
   // neighbours of each point within a radius; returns their sum, or more than `limit` where it is more

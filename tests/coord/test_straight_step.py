@@ -30,23 +30,23 @@ def fleet(n: int, seed: int = 1) -> tuple[list[F32], list[F32]]:
 
 
 def stepped(columns: list[F32], goals: list[F32]) -> bytes:
-    """All results of the twin, as bytes."""
+    """All results of the twin, as bytes: x, y, z, metres gone, who arrived."""
     moved, gone, arrived = motion_ref.straight_steps(
         (columns[0], columns[1], columns[2]), columns[3], (goals[0], goals[1], goals[2])
     )
-    return b"".join(a.tobytes() for a in (*moved, gone, arrived.astype(np.uint8)))
+    return b"".join(a.tobytes() for a in (*moved, gone, np.flatnonzero(arrived)))
 
 
 def results(n: int) -> dict[str, npt.NDArray]:
-    return {"gone_m": np.empty(n, np.float32), "arrived": np.empty(n, np.uint8)}
+    return {"gone_m": np.empty(n, np.float32), "arrived": np.empty(n, np.int64)}
 
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 31, 8191, 20000])
 def test_columns_have_the_bits_of_the_twin(n: int) -> None:
     columns, goals = fleet(n)
     wanted, out = stepped(columns, goals), results(n)
-    straight_step(tuple(columns), tuple(goals), **out)
-    assert b"".join(a.tobytes() for a in (*columns[:3], out["gone_m"], out["arrived"])) == wanted
+    count = straight_step(tuple(columns), tuple(goals), **out)
+    assert b"".join(a.tobytes() for a in (*columns[:3], out["gone_m"], out["arrived"][:count])) == wanted
 
 
 @pytest.mark.parametrize("n", [1, 17, 9000])
@@ -60,14 +60,16 @@ def test_records_rows_and_strides_change_no_bit(n: int) -> None:
     for axis, column in zip("xyz", goals, strict=True):
         zones[axis] = column
     before, out = agents.copy(), results(n)
-    straight_step(agents, zones, **out)
-    assert b"".join(a.tobytes() for a in (*(agents[f] for f in "xyz"), out["gone_m"], out["arrived"])) == wanted
+    count = straight_step(agents, zones, **out)
+    there = out["arrived"][:count]
+    assert b"".join(a.tobytes() for a in (*(agents[f] for f in "xyz"), out["gone_m"], there)) == wanted
     for field in set(AGENT_DTYPE.names) - set("xyz"):
         assert agents[field].tobytes() == before[field].tobytes()
     rows = np.arange(0, n, 3)
     some = before.copy()
-    gone = np.empty(len(rows), np.float32)
-    straight_step(some, np.stack(goals, axis=1), rows=rows, gone_m=gone)
+    gone, arrived = np.empty(len(rows), np.float32), np.empty(len(rows), np.int64)
+    count = straight_step(some, np.stack(goals, axis=1), rows=rows, gone_m=gone, arrived=arrived)
+    assert arrived[:count].tolist() == [row for row in there.tolist() if row % 3 == 0]
     assert some[rows].tobytes() == agents[rows].tobytes()
     assert gone.tobytes() == out["gone_m"][rows].tobytes()
     rest = np.setdiff1d(np.arange(n), rows)
