@@ -7,6 +7,7 @@ are applied in the order (kind, id); an event that finds nothing to change leave
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -51,6 +52,7 @@ class Outside:
         self._back_at: dict[int, tuple[int, str]] = {}  # of agents that come back by themselves
         self._cells: dict[int, Records] = {}
         self._base = setup.grid
+        self._one_a_cell = setup.motion.model == "pibt"
         self.is_quiet = not setup.events and setup.faults is None  # nothing ever comes
 
     def resize(self, kept: Rows) -> None:
@@ -108,21 +110,36 @@ class Outside:
 
     def _back(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         out: dict[int, FleetEvent] = {}
-        fresh = []
+        fresh: list[Records] = []
         for event in events:
             record = np.frombuffer(event.record, AGENT_DTYPE).copy() if event.record else self._away.get(event.id)
             if record is None or event.id in out or _row(world.agents, event.id) is not None:
+                continue
+            if self._one_a_cell and world.grid is not None and _stuck(world.grid, record, [world.agents, *fresh]):
+                self._put_off(event)
                 continue
             self._away.pop(event.id, None)
             self._back_at.pop(event.id, None)
             if int(record["mode"][0]) not in (AgentMode.CHARGING, AgentMode.OFFLINE):
                 record["mode"] = AgentMode.IDLE
             record["zone"], record["last_seen_tick"] = NO_ZONE, event.tick - 1
-            out[event.id] = event_of(event.kind, record[0], event.tick, source=event.source)
+            out[event.id] = event
             fresh.append(record)
         if fresh:
             world.change_agents(np.zeros(0, np.uint32), np.concatenate(fresh))
-        return list(out.values())
+        rows = np.searchsorted(world.agents["id"], np.array(list(out), np.uint32))  # motion may have made room
+        return [
+            event_of(event.kind, world.agents[row], event.tick, source=event.source)
+            for row, event in zip(rows, out.values(), strict=True)
+        ]
+
+    def _put_off(self, event: FleetEvent) -> None:
+        """The agent comes as soon as its cell is free: tried again at the next tick."""
+        if event.id in self._back_at:
+            self._back_at[event.id] = (event.tick + 1, event.source)
+        else:
+            later = replace(event, tick=event.tick + 1)
+            self._scheduled.setdefault(later.tick, []).append(later)
 
     def _fault(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         agents = world.agents
@@ -235,6 +252,13 @@ def blocked_cells(grid: Grid, record: np.void) -> npt.NDArray[np.bool_]:  # [hei
         np.abs(columns - record["x"]) <= record["radius"]
     )[None, :]
     return within
+
+
+def _stuck(grid: Grid, record: Records, others: Sequence[Records]) -> bool:
+    """Whether the cell of a record is blocked, and one of the others stands in it: neither could make room."""
+    cell = int(grid.index_of(record["x"], record["y"])[0])
+    blocked = cell >= 0 and bool(grid.blocked.reshape(-1)[cell])
+    return blocked and any(bool((grid.index_of(other["x"], other["y"]) == cell).any()) for other in others)
 
 
 def _row(records: Records, number: int) -> int | None:

@@ -106,7 +106,10 @@ def scenarios(draw: st.DrawFn) -> str:
         flags=draw(st.integers(0, 1)), queue=draw(st.integers(1, 8)), on_events=draw(st.booleans()),
         **{name: draw(weight) for name in names},
     )  # fmt: skip
-    motion = _table("motion", energy_per_m=draw(st.floats(0, 0.2)), charge_per_tick=draw(share))
+    models = ["grid", "pibt"] if on_map else ["straight", "around"]
+    motion = _table(
+        "motion", model=draw(st.sampled_from(models)), energy_per_m=draw(st.floats(0, 0.2)), charge_per_tick=draw(share)
+    )
     count, zone_count = draw(st.integers(0, 9)), draw(st.integers(0, 12))
     agents = _table(
         "agents", random=count, speed=draw(st.one_of(st.floats(0, 9, width=32), st.just(1e30))),

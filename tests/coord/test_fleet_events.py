@@ -10,7 +10,7 @@ import pytest
 from coord.audit import audit
 from coord.errors import ScenarioError
 from coord.events import EventKind, FleetEvent
-from coord.records import NO_ZONE, AgentMode
+from coord.records import AGENT_DTYPE, NO_ZONE, AgentMode
 from coord.scenario import Scenario
 from coord.simulate import simulate
 from coord.stl import fleet_event, open_run
@@ -202,6 +202,40 @@ def test_blocked_cells_turn_agents_around_and_stop_the_one_under_them(tmp_path: 
     assert world.plan_tick().rows["status"].tolist() == [4]
     step(world, 3)
     assert world.inputs.agents["x"].tolist() == [4.5]
+
+
+def test_where_each_agent_has_a_cell_a_returning_one_finds_one_or_waits(tmp_path: Path) -> None:
+    (tmp_path / "hall.map").write_text("type octile\nheight 1\nwidth 6\nmap\n......\n")
+    text = HEAD + '[map]\nfile = "hall.map"\n[motion]\nmodel = "pibt"\n[[agent]]\nid = 0\nx = 0.5\ny = 0.5\n'
+    text += "[[agent]]\nid = 1\nx = 2.5\ny = 0.5\n[[zone]]\nid = 0\nx = 2.5\ny = 0.5\nservice_ticks = 9\n"
+    text += event(1, "agent_lost", 1, ticks=4)
+    (tmp_path / "a").mkdir()
+    back = next(change for change in audited(text, tmp_path / "a", 30, tmp_path) if change.kind == EventKind.AGENT_BACK)
+    assert back.tick == 5
+    assert np.frombuffer(back.record, AGENT_DTYPE)["x"][0] != 2.5  # agent 0 works there
+    text += event(4, "obstacle_added", 7, shape="cells", x=2.5, y=0.5, radius=0.4, half_y=0.4)
+    text += event(15, "obstacle_removed", 7)
+    (tmp_path / "b").mkdir()
+    back = next(change for change in audited(text, tmp_path / "b", 30, tmp_path) if change.kind == EventKind.AGENT_BACK)
+    assert back.tick == 16
+    world = world_of(text, tmp_path)
+    for _ in range(30):
+        step(world)
+        assert len(set(world.agents["x"].tolist())) == len(world.agents)
+
+
+def test_a_delayed_agent_is_not_pushed_either(tmp_path: Path) -> None:
+    (tmp_path / "hall.map").write_text("type octile\nheight 1\nwidth 6\nmap\n......\n")
+    text = HEAD + '[map]\nfile = "hall.map"\n[motion]\nmodel = "pibt"\n[[agent]]\nid = 0\nx = 0.5\ny = 0.5\n'
+    text += "[[agent]]\nid = 1\nx = 2.5\ny = 0.5\ncaps = 1\n[[zone]]\nid = 0\nx = 4.5\ny = 0.5\nneed_caps = 2\n"
+    text = text.replace("x = 0.5\ny = 0.5\n", "x = 0.5\ny = 0.5\ncaps = 2\n", 1)
+    held, free = world_of(text + event(1, "delay", 1, ticks=8), tmp_path), world_of(text, tmp_path)
+    step(held, 8)
+    step(free, 8)
+    assert free.agents["x"][1] != 2.5
+    assert held.agents["x"].tolist() == [1.5, 2.5]
+    step(held, 12)
+    assert held.agents["x"][1] != 2.5
 
 
 def test_events_of_a_tick_are_applied_by_kind_then_by_id(tmp_path: Path) -> None:
