@@ -125,16 +125,17 @@ def run(report: Report) -> None:
             case = f"travel n={n} seed={seed}"
             report.add(f"greedy {case}", greedy, best, "optimum (scipy)", "ticks", "lower")
             report.add(f"swap {case}", swap, best, "optimum (scipy)", "ticks", "lower")
-    greedy, swap = [], []
+    greedy_s: list[float] = []
+    swap_s: list[float] = []
     for _ in range(5):
-        greedy.append(seconds(100_000, GREEDY, 1))
-        swap.append(seconds(100_000, SWAP, 1))
+        greedy_s.append(seconds(100_000, GREEDY, 1))
+        swap_s.append(seconds(100_000, SWAP, 1))
     agents, zones = scene(100_000)
     costs = [-planned(agents, zones, planner).stats.score_sum for planner in (GREEDY, SWAP)]
     case = f"n=100000 {ISA}"
-    middle = statistics.median(greedy)
+    middle = statistics.median(greedy_s)
     report.add(f"greedy {case}", middle, tree_seconds(100_000), "cKDTree k=24", "s", "lower")
-    report.add(f"swap {case}", statistics.median(swap), middle, "our greedy", "s", "lower")
+    report.add(f"swap {case}", statistics.median(swap_s), middle, "our greedy", "s", "lower")
     report.add("swap travel n=100000", costs[1], costs[0], "our greedy", "ticks", "lower")
     small, large = (seconds(n, GREEDY, rounds, FAR_TRAVEL_MAX) for n, rounds in ((10_000, 9), (1_000_000, 1)))
     exponent = math.log(large / small) / math.log(100)
