@@ -78,6 +78,7 @@ def replan(
 
     Raises what `plan` raises.
 
+    >>> from coord import plan
     >>> agents, zones = [AgentState(id=1), AgentState(id=2, x=4)], [WorkZone(id=1, x=3), WorkZone(id=2, x=8)]
     >>> before = plan(agents, zones, [], [], PlanConfig(), now_tick=0)
     >>> after = replan(before, agents, [*zones, WorkZone(id=3, x=0)], [], [], PlanConfig(), now_tick=0)
