@@ -16,15 +16,15 @@ SITE = """
 version = 1
 name = "field"
 agents = { random = 40, speed = 4.0, box = [0, 0, 400, 400] }
-zones = { random = 60, box = [0, 0, 400, 400] }
-plan = { w_travel = 20.0, w_idle = 2.0 }
+plan = { w_travel = 20.0, max_travel_ticks = 200 }
+demand = { model = "uniform", rate = 2.0, box = [0, 0, 400, 400] }
 """
 
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
     seeds = range(3)
-    done = sweep(Scenario.loads(SITE), seeds, {"plan.planner": ["greedy", "swap"]}, ticks=120,
+    done = sweep(Scenario.loads(SITE), seeds, {"plan.planner": ["greedy", "swap", "auction"]}, ticks=120,
                  executor=process_pool(2), folder=folder / "sweep", verify=1)  # fmt: skip
     for group in done.summaries():
         planner, travel = group.parameters["plan.planner"], group.spreads["travel_ticks_mean"]
