@@ -26,17 +26,26 @@ class GridWays:
     ) -> tuple[list[Any], float]:  # f32[n, 2] for each step between, metres gone by all
         """Places between the plans, one array a step, and the length of all ways together.
 
-        A way that the plan does not explain (none of an honest run) is taken as straight.
+        Where agents make way for each other (pibt) the plan does not explain every way: then it is taken as a shortest
+        one over free cells, so walls are gone around and the length is the least. Where there is none it is straight.
         """
         import numpy as np
 
         cell_m = float(self._grid.cell_m)
         with np.errstate(all="ignore"):  # a run that does not verify may hold any number
             straight = np.hypot(*(after - before).T.astype(np.float64))
-        far = np.flatnonzero((straight > 1.25 * cell_m) & np.isfinite(goal).all(axis=1))
+        far = np.flatnonzero(
+            (straight > 1.25 * cell_m) & np.isfinite(before).all(axis=1) & np.isfinite(after).all(axis=1)
+        )
+        goal = np.where(np.isfinite(goal).all(axis=1)[:, None], goal, after)
         lengths = straight
         ways: dict[int, Sequence[Any]] = {}
-        for row, walked in zip(far.tolist(), self._walk(before[far], after[far], goal[far]), strict=True):
+        found = self._walk(before[far], after[far], goal[far])
+        lost = [index for index, way in enumerate(found) if way is None]
+        again = far[lost]
+        for index, shortest in zip(lost, self._walk(before[again], after[again], after[again]), strict=True):
+            found[index] = shortest
+        for row, walked in zip(far.tolist(), found, strict=True):
             if walked is not None:
                 ways[row] = walked
                 lengths[row] = len(walked) * cell_m
