@@ -24,6 +24,8 @@ PHASES = 4  # where the problem is large and no work budget is given
 PAIRS_EXACT = 2**18  # up to here the auction ends with a proven optimum
 RAISES = 64  # bids for one object in a phase before its step doubles
 DOUBLINGS_MAX = 20
+STEP_MAX = 2**60
+SLACK = 8  # first steps by which a list may fall behind what was outside it before it is made again
 NOTHING = -(2**62)
 
 
@@ -131,7 +133,7 @@ class Auction:
                     x, best, second = self.best(b)
                 if best < self.outside + step:
                     break
-                more = step << min(int(raised[x]) // RAISES, DOUBLINGS_MAX)
+                more = min(step << min(int(raised[x]) // RAISES, DOUBLINGS_MAX), STEP_MAX)
                 raised[x] += 1
                 self.price[x] += min(best - max(second, self.outside) + more, best - self.outside)
                 before = int(self.owner[x])
@@ -176,16 +178,20 @@ class Auction:
         for b in range(self.bidders):
             self.lists[b].beyond = -NOTHING  # prices fell: the lists say nothing about other objects any more
 
-    def regret(self) -> I64:
-        """How much more than it has each bidder could have, over all objects; 0 or more."""
-        out = np.zeros(self.bidders, np.int64)
+    def regret(self, exact: bool) -> tuple[I64, int]:
+        """How much more than it has each bidder could have in its list, and the sum of that over all objects.
+
+        `exact` makes the lists again that leave it open; else what is open counts as much as it can be.
+        """
+        out, most = np.zeros(self.bidders, np.int64), 0
         for b, profit in enumerate(self.profit().tolist()):
             _, best, _ = self.best(b)
-            if best < self.lists[b].beyond:
+            if exact and best < self.lists[b].beyond:
                 self.make_list(b)
                 _, best, _ = self.best(b)
             out[b] = max(best, self.outside, profit) - profit
-        return out
+            most += max(best, self.outside, profit, self.lists[b].beyond) - profit
+        return out, most
 
     def release(self, regret: I64, step: int) -> None:
         """Bidders who could have more by above a step give their object back; its price stays."""
@@ -228,22 +234,23 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
         if x.objects
     )
     step = max(1, width * state.unit // (2 * len(some)))
-    phase, regret = 0, np.zeros(state.bidders, np.int64)
+    slack, phase, regret = SLACK * step, 0, np.zeros(state.bidders, np.int64)
+    large = state.bidders * state.objects > PAIRS_EXACT
     while True:
         try:
             state.release(regret, step)
-            state.forward(step, 0 if step == 1 else 4 * step)
+            state.forward(step, 0 if step == 1 else slack)
             state.reverse(step)
         except BudgetSpent:
             return AuctionResult(best.assigned, best.worth, bound, state.bids, True)
-        regret = state.regret()
-        lost = sum(regret.tolist()) + int(state.price[state.owner == NONE].sum())
+        phase += 1
+        last = step == 1 or (phase == PHASES and large and not endless)
+        regret, most = state.regret(last)
+        lost = most + int(state.price[state.owner == NONE].sum())
         worth = state.worth()
         bound = min(bound, worth + lost // state.unit)
-        if phase == 0 or worth > best.worth:
+        if phase == 1 or worth > best.worth:
             best = AuctionResult(state.assigned(), worth, bound, state.bids, False)
-        phase += 1
-        large = state.bidders * state.objects > PAIRS_EXACT
-        if bound == best.worth or step == 1 or (phase == PHASES and large and not endless):
+        if bound == best.worth or last:
             return AuctionResult(best.assigned, best.worth, bound, state.bids, False)
         step = max(1, step // 3)

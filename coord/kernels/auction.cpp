@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kList = 16, kBiddersPerBlock = 64;
 constexpr int64_t kUnitMax = int64_t(1) << 26, kStepMax = int64_t(1) << 60;
 constexpr int kPhases = 4;
+constexpr int64_t kSlack = 8;
 constexpr uint64_t kPairsExact = uint64_t(1) << 18;
 constexpr uint32_t kRaises = 64, kDoublingsMax = 20;
 constexpr uint32_t kNobody = 0xFFFFFFFFu;
@@ -93,22 +94,23 @@ class Market {
     if (some == 0) return out;
     int64_t step = width / (2 * some) * unit_ + width % (2 * some) * unit_ / (2 * some);
     if (step < 1) step = 1;
-    for (int phase = 0;; step = step / 3 < 1 ? 1 : step / 3) {
+    const int64_t slack = kSlack * step;
+    const bool large = uint64_t(count_) * (bidders == Of::agents ? p_.m : p_.n) > kPairsExact;
+    for (int phase = 1;; ++phase, step = step / 3 < 1 ? 1 : step / 3) {
       release(step);
-      if (!forward(step, step == 1 ? 0 : 4 * step) || !reverse(step)) {
+      if (!forward(step, step == 1 ? 0 : slack) || !reverse(step)) {
         out.bids = bids_;
         out.bound_reached = 1;
         return out;
       }
-      const int64_t worth = worth_now(), bound = worth + lost();
+      const bool last = step == 1 || (phase == kPhases && large && !endless);
+      const int64_t worth = worth_now(), bound = worth + lost(last);
       if (bound < out.bound) out.bound = bound;
-      if (phase == 0 || worth > out.worth) {
+      if (phase == 1 || worth > out.worth) {
         out.worth = worth;
         keep();
       }
-      ++phase;
-      const bool large = uint64_t(count_) * (bidders == Of::agents ? p_.m : p_.n) > kPairsExact;
-      if (out.bound == out.worth || step == 1 || (phase == kPhases && large && !endless)) break;
+      if (out.bound == out.worth || last) break;
     }
     out.bids = bids_;
     return out;
@@ -253,12 +255,12 @@ class Market {
     return before;
   }
 
-  // Fills regret_ and returns what the pairs lack to the bound, in whole points.
-  int64_t lost() {
+  // Fills regret_ and returns what the pairs lack to the bound at most, in whole points.
+  int64_t lost(bool exact) {
     Wide sum{unit_};
     for (size_t b = 0; b < count_; ++b) {
       Two two = best(b);
-      if (two.best < beyond_[b]) {
+      if (exact && two.best < beyond_[b]) {
         make_list(b);
         two = best(b);
       }
@@ -266,7 +268,8 @@ class Market {
       int64_t most = two.best > outside_ ? two.best : outside_;
       if (most < has) most = has;
       regret_[b] = most - has;
-      if (regret_[b] != 0) sum.add(regret_[b]);
+      if (most < beyond_[b]) most = beyond_[b];
+      if (most != has) sum.add(most - has);
     }
     for (size_t x = 0; x < objects_.count(); ++x)
       if (owner_[x] == kNobody && objects_.price(x) != 0) sum.add(objects_.price(x));
