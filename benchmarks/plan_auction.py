@@ -1,4 +1,4 @@
-"""The part of plan.py about the auction: its plans against scipy's optimum of the same integers, in time and in cost."""
+"""The auction against scipy's optimum of the same integers, in time and in cost: `python benchmarks/plan_auction.py`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,24 @@ import os
 import time
 from pathlib import Path
 
-import numpy as np
-from harness import Report, alternate
-from scipy.optimize import linear_sum_assignment
+from harness import Report, alternate, prepare
 
-from coord import AGENT_DTYPE, KERNEL_DTYPE, OBSTACLE_DTYPE, ZONE_DTYPE, PlanConfig, plan_auction, plan_greedy
-from coord.plan import Plan
-from coord.records import Records
+prepare()
+
+import numpy as np  # noqa: E402 (after prepare)
+from scipy.optimize import linear_sum_assignment  # noqa: E402
+
+from coord import (  # noqa: E402
+    AGENT_DTYPE,
+    KERNEL_DTYPE,
+    OBSTACLE_DTYPE,
+    ZONE_DTYPE,
+    PlanConfig,
+    plan_auction,
+    plan_greedy,
+)
+from coord.plan import Plan  # noqa: E402
+from coord.records import Records  # noqa: E402
 
 DATA = Path(os.environ.get("DROVEWAY_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 SPEED = 0.1
@@ -108,3 +119,9 @@ def run(report: Report) -> None:
     for n in (1000, 2000, 5000):
         compare(report, f"uniform n={n}", *uniform(n))
     large(report, 100_000)
+
+
+if __name__ == "__main__":
+    alone = Report("plan_auction")
+    run(alone)
+    alone.finish()
