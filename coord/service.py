@@ -32,11 +32,11 @@ def serve(
     service_left[working] -= np.uint32(1)
     ended = working[service_left[working] == 0]
     rows = np.flatnonzero(agents["mode"] == _TRAVELLING)
-    target = zones[zone_row[rows]]
-    apart = distances(target["x"] - agents["x"][rows], target["y"] - agents["y"][rows], target["z"] - agents["z"][rows])
-    inside = apart <= target["radius"]
+    at = zone_row[rows]
+    dx, dy, dz = (zones[axis][at] - agents[axis][rows] for axis in "xyz")  # fields, as whole records would be copied
+    inside = distances(dx, dy, dz) <= zones["radius"][at]
     arrived = rows[inside]
-    service_left[arrived] = target["service_ticks"][inside]
+    service_left[arrived] = zones["service_ticks"][at[inside]]
     agents["mode"][arrived] = _WORKING
     return np.concatenate([ended, arrived[service_left[arrived] == 0]])
 
