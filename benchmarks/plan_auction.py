@@ -1,4 +1,4 @@
-"""The auction against scipy's optimum of the same integers, in time and in cost: `python benchmarks/plan_auction.py`."""
+"""The auction against scipy's optimum of the same integers, time and cost: `python benchmarks/plan_auction.py`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ PAIRS_EXACT = 2**18  # up to here the auction ends with a proven optimum
 RAISES = 64  # bids for one object in a phase before its step doubles
 DOUBLINGS_MAX = 20
 STEP_MAX = 2**60
-SLACK = 8  # first steps by which a list may fall behind what was outside it before it is made again
+ONES = 16  # phases of step 1 at most
+SLACK = 4  # first steps by which a list may fall behind what was outside it before it is made again
 NOTHING = -(2**62)
 
 
@@ -48,6 +49,15 @@ def unit(bidders: int) -> int:
     (11, True)
     """
     return min(bidders + 1, UNIT_MAX)
+
+
+def grown(step: int, turns: int) -> int:
+    """The step of an object that has had so many turns in this phase: wars end.
+
+    >>> grown(5, 63), grown(5, 64), grown(5, 200)
+    (5, 10, 40)
+    """
+    return min(step << min(turns // RAISES, DOUBLINGS_MAX), STEP_MAX)
 
 
 def list_length(k_candidates: int) -> int:
@@ -133,7 +143,7 @@ class Auction:
                     x, best, second = self.best(b)
                 if best < self.outside + step:
                     break
-                more = min(step << min(int(raised[x]) // RAISES, DOUBLINGS_MAX), STEP_MAX)
+                more = grown(step, int(raised[x]))
                 raised[x] += 1
                 self.price[x] += min(best - max(second, self.outside) + more, best - self.outside)
                 before = int(self.owner[x])
@@ -155,6 +165,7 @@ class Auction:
         if not free:
             return
         profit = self.profit()
+        turns = np.zeros(self.objects, np.int64)
         for start in free:
             x = start
             while x != NONE and self.price[x] > 0:
@@ -168,7 +179,8 @@ class Auction:
                     self.price[x] = 0
                     break
                 b = int(bidders[order[0]])
-                self.price[x] = min(int(self.price[x]), max(0, second - step))
+                self.price[x] = min(int(self.price[x]), max(0, second - grown(step, int(turns[x]))))
+                turns[x] += 1
                 before = int(self.own[b])
                 if before != NONE:
                     self.owner[before] = NONE
@@ -235,6 +247,7 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
     )
     step = max(1, width * state.unit // (2 * len(some)))
     slack, phase, regret = SLACK * step, 0, np.zeros(state.bidders, np.int64)
+    ones = 0
     large = state.bidders * state.objects > PAIRS_EXACT
     while True:
         try:
@@ -244,8 +257,9 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
         except BudgetSpent:
             return AuctionResult(best.assigned, best.worth, bound, state.bids, True)
         phase += 1
-        last = step == 1 or (phase == PHASES and large and not endless)
-        regret, most = state.regret(last)
+        ones += step == 1
+        last = ones == ONES or (phase == PHASES and large and not endless)
+        regret, most = state.regret(last or step == 1)
         lost = most + int(state.price[state.owner == NONE].sum())
         worth = state.worth()
         bound = min(bound, worth + lost // state.unit)

@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kList = 16, kBiddersPerBlock = 64;
 constexpr int64_t kUnitMax = int64_t(1) << 26, kStepMax = int64_t(1) << 60;
-constexpr int kPhases = 4;
-constexpr int64_t kSlack = 8;
+constexpr int kPhases = 4, kOnes = 16;
+constexpr int64_t kSlack = 4;
 constexpr uint64_t kPairsExact = uint64_t(1) << 18;
 constexpr uint32_t kRaises = 64, kDoublingsMax = 20;
 constexpr uint32_t kNobody = 0xFFFFFFFFu;
@@ -26,6 +26,12 @@ struct Two {
   size_t place;
   int64_t best, second;
 };
+
+// The step of an object that has had so many turns in this phase.
+inline int64_t grown(int64_t step, uint32_t turns) {
+  const uint32_t doublings = turns / kRaises < kDoublingsMax ? turns / kRaises : kDoublingsMax;
+  return step > (kStepMax >> doublings) ? kStepMax : step << doublings;
+}
 
 // A sum of products that may not fit 64 bits, in units.
 struct Wide {
@@ -96,6 +102,7 @@ class Market {
     if (step < 1) step = 1;
     const int64_t slack = kSlack * step;
     const bool large = uint64_t(count_) * (bidders == Of::agents ? p_.m : p_.n) > kPairsExact;
+    int ones = 0;
     for (int phase = 1;; ++phase, step = step / 3 < 1 ? 1 : step / 3) {
       release(step);
       if (!forward(step, step == 1 ? 0 : slack) || !reverse(step)) {
@@ -103,8 +110,9 @@ class Market {
         out.bound_reached = 1;
         return out;
       }
-      const bool last = step == 1 || (phase == kPhases && large && !endless);
-      const int64_t worth = worth_now(), bound = worth + lost(last);
+      ones += step == 1;
+      const bool last = ones == kOnes || (phase == kPhases && large && !endless);
+      const int64_t worth = worth_now(), bound = worth + lost(last || step == 1);
       if (bound < out.bound) out.bound = bound;
       if (phase == 1 || worth > out.worth) {
         out.worth = worth;
@@ -177,9 +185,7 @@ class Market {
         if (two.best < outside_ + step) break;
         const Row& row = rows_[b];
         const uint32_t x = row.at[two.place];
-        const uint32_t doublings = raised_[x] / kRaises < kDoublingsMax ? raised_[x] / kRaises : kDoublingsMax;
-        ++raised_[x];
-        const int64_t more = step > (kStepMax >> doublings) ? kStepMax : step << doublings;
+        const int64_t more = grown(step, raised_[x]++);
         const int64_t other = two.second > outside_ ? two.second : outside_;
         const int64_t raise = two.best - other + more, most = two.best - outside_;
         objects_.set(x, objects_.price(x) + (raise < most ? raise : most));
@@ -223,6 +229,7 @@ class Market {
       bidders_built_ = true;
     }
     bidders_.fill([this](size_t at) { return profit(bidders_.id(at)); });
+    memset(raised_, 0, objects_.count() * sizeof *raised_);
   }
   // One free object's turn; the object that its bidder had before, or nobody.
   uint32_t lower(uint32_t x, int64_t step) {
@@ -243,7 +250,8 @@ class Market {
       objects_.set(x, 0);
       return kNobody;
     }
-    const int64_t second = found.count > 1 && found.offer[1].net - step > 0 ? found.offer[1].net - step : 0;
+    const int64_t more = grown(step, raised_[x]++);
+    const int64_t second = found.count > 1 && found.offer[1].net - more > 0 ? found.offer[1].net - more : 0;
     const uint32_t b = found.offer[0].id;
     if (second < objects_.price(x)) objects_.set(x, second);
     const uint32_t before = own_[b];
