@@ -33,7 +33,7 @@ from footprint import AT_EXIT, install, peak  # noqa: E402
 from ledger_peers import mix  # noqa: E402
 
 from coord import audit  # noqa: E402
-from coord.frame import DecisionFrame, decode_frame_event, encode_frame_event, rows_digest  # noqa: E402
+from coord.frames.frame import DecisionFrame, decode_frame_event, encode_frame_event, rows_digest  # noqa: E402
 from coord.records import ROW_DTYPE  # noqa: E402
 from storage import Ledger, verify_ledger  # noqa: E402
 

@@ -59,7 +59,7 @@ def _swept() -> dict[str, str]:
     import golden_fleets
 
     from coord import Scenario, process_pool, sweep
-    from coord.scenario_schema import PLANNERS
+    from coord.sites.scenario_schema import PLANNERS
 
     with tempfile.TemporaryDirectory() as folder:
         site = Scenario.load(golden_fleets.write("straight swap", Path(folder), order=7))

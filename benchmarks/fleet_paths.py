@@ -26,9 +26,9 @@ import numpy as np
 from harness import FOLDER, Report
 
 from coord import Grid, Paths, Scenario, check_paths, first_solution
-from coord.importer import import_scen
-from coord.movingai import parse_map, read_scen
-from coord.world import World
+from coord.simulation.world import World
+from coord.sites.importer import import_scen
+from coord.sites.movingai import parse_map, read_scen
 
 DATA = Path(os.environ.get("DROVEWAY_DATA", FOLDER.parent.parent / "shared" / "data"))
 CASES = (  # name, map, scenario, agents, seconds and ratio to be reached, limit of the peer in seconds

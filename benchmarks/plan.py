@@ -21,20 +21,13 @@ from pathlib import Path  # noqa: E402
 import numpy as np  # noqa: E402
 from scipy.optimize import linear_sum_assignment  # noqa: E402
 
-from coord import (  # noqa: E402
-    AGENT_DTYPE,
-    KERNEL_DTYPE,
-    OBSTACLE_DTYPE,
-    ZONE_DTYPE,
-    PlanConfig,
-    plan,
-    plan_ref,
-)
+from coord import AGENT_DTYPE, KERNEL_DTYPE, OBSTACLE_DTYPE, ZONE_DTYPE, PlanConfig, plan  # noqa: E402
 from coord.backend import ISA  # noqa: E402
-from coord.chronicle import Chronicle  # noqa: E402
-from coord.inputs import Inputs  # noqa: E402
-from coord.plan import Plan  # noqa: E402
-from coord.situation import situation  # noqa: E402
+from coord.frames.inputs import Inputs  # noqa: E402
+from coord.planning import plan_ref  # noqa: E402
+from coord.planning.plan import Plan  # noqa: E402
+from coord.planning.situation import situation  # noqa: E402
+from coord.simulation.chronicle import Chronicle  # noqa: E402
 from coord.stl import entry_events  # noqa: E402
 from storage import Ledger  # noqa: E402
 

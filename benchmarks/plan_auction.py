@@ -23,7 +23,7 @@ from coord import (  # noqa: E402
     plan_auction,
     plan_greedy,
 )
-from coord.plan import Plan  # noqa: E402
+from coord.planning.plan import Plan  # noqa: E402
 from coord.records import Records  # noqa: E402
 
 DATA = Path(os.environ.get("DROVEWAY_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))

@@ -24,10 +24,11 @@ prepare()
 from scipy.optimize import linear_sum_assignment  # noqa: E402
 from scipy.spatial import cKDTree  # noqa: E402
 
-from coord import AGENT_DTYPE, ZONE_DTYPE, PlanConfig, plan, plan_ref  # noqa: E402
+from coord import AGENT_DTYPE, ZONE_DTYPE, PlanConfig, plan  # noqa: E402
 from coord.backend import ISA  # noqa: E402
-from coord.plan import Plan  # noqa: E402
-from coord.situation import situation  # noqa: E402
+from coord.planning import plan_ref  # noqa: E402
+from coord.planning.plan import Plan  # noqa: E402
+from coord.planning.situation import situation  # noqa: E402
 
 GREEDY, SWAP, TRAVEL_MAX, FAR_TRAVEL_MAX, SPEED = 0, 1, 2**16, 2**19, 0.05
 NEIGHBOURS = 24

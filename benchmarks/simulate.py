@@ -18,7 +18,7 @@ from harness import Report, prepare
 prepare()
 
 from coord import Scenario, audit, import_map, import_scen, simulate  # noqa: E402
-from coord.world import World  # noqa: E402
+from coord.simulation.world import World  # noqa: E402
 from tensor.random import Key  # noqa: E402
 
 MAPS = Path(os.environ.get("DROVEWAY_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data") / "maps"

@@ -14,11 +14,11 @@ from blake3 import blake3
 
 from coord import Scenario, plan
 from coord.backend import crc32c
-from coord.inputs import KEY_EVERY, Inputs, encode
-from coord.kinds import FRAME, INPUTS, SCHEMA
-from coord.setup import Setup
+from coord.frames.inputs import KEY_EVERY, Inputs, encode
+from coord.frames.kinds import FRAME, INPUTS, SCHEMA
+from coord.simulation.setup import Setup
+from coord.simulation.world import World
 from coord.stl import scenario_event
-from coord.world import World
 from storage import Event, Ledger
 
 SITE = 'version = 1\nname = "still"\n[agents]\nrandom = {agents}\n[zones]\nrandom = {zones}\n'

@@ -1,14 +1,9 @@
 """Deterministic coordination of fleets: agents, zones, obstacles and influence fields in, decision frames out."""
 
-from coord.audit import audit
-from coord.candidate import (
-    CandidateFacts,
-    CandidateScore,
-    candidate_facts,
-    candidate_status,
-    score_candidate,
-    travel_time,
-)
+from coord.auditing.audit import audit
+from coord.auditing.difference import Drift, DriftTick, FirstOther, drift
+from coord.auditing.divergence import Divergence
+from coord.auditing.report import Report, parse_checkpoint
 from coord.cell import (
     COORD_CELL_KEY_BYTES,
     COORD_CELL_NEIGHBOR_COUNT,
@@ -20,20 +15,6 @@ from coord.cell import (
     encode_coord_cell_key,
     write_coord_cell_neighbors,
 )
-from coord.decisions import (
-    DecisionLedger,
-    decision_ledger_assignment_rate,
-    decision_ledger_conflict_rate,
-    decision_ledger_rejected_rate,
-    decision_ledger_rows_per_frame,
-    decision_ledger_stale_agent_rate,
-    decision_ledger_tick_span,
-    decision_ledger_total_rows,
-)
-from coord.demand_spec import TASK_DTYPE
-from coord.difference import Drift, DriftTick, FirstOther, drift
-from coord.digest import input_digest
-from coord.divergence import Divergence
 from coord.errors import (
     BadInput,
     CaseError,
@@ -51,32 +32,50 @@ from coord.errors import (
     ScenarioError,
     TooLargeError,
 )
-from coord.events import EventKind, FleetEvent
-from coord.explain import Explanation, Option, UnknownIdError, explain
-from coord.external import Planner, plan_external
-from coord.field import field_at, field_gradient, field_points, field_raster, gaussian_at
-from coord.first_solution import first_solution
-from coord.frame import (
+from coord.explaining.explain import Explanation, Option, UnknownIdError, explain
+from coord.fields.field import field_at, field_gradient, field_points, field_raster, gaussian_at
+from coord.frames.decisions import (
+    DecisionLedger,
+    decision_ledger_assignment_rate,
+    decision_ledger_conflict_rate,
+    decision_ledger_rejected_rate,
+    decision_ledger_rows_per_frame,
+    decision_ledger_stale_agent_rate,
+    decision_ledger_tick_span,
+    decision_ledger_total_rows,
+)
+from coord.frames.digest import input_digest
+from coord.frames.frame import (
     DECISION_FRAME_BYTES,
     DecisionFrame,
     decision_frame_total_rows,
     decode_frame_event,
     encode_frame_event,
 )
-from coord.frame_chain import FRAME_DTYPE, FrameFault, check_chain, decode_frames
-from coord.geojson import import_geojson
+from coord.frames.frame_chain import FRAME_DTYPE, FrameFault, check_chain, decode_frames
+from coord.frames.inputs import Inputs
 from coord.geometry import distance, distance_sq
-from coord.grid import Grid
+from coord.ground.grid import Grid
+from coord.ground.rings import Rings
+from coord.ground.wgs84 import enu_to_wgs84, wgs84_to_enu
 from coord.health import CoordHealth, coord_health
-from coord.importer import import_map, import_scen
-from coord.inputs import Inputs
-from coord.lorr import LorrImport, import_lorr
-from coord.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_metrics
-from coord.motion import straight_step
-from coord.neighbours import Neighbours, Separation, minimum_separation, neighbour_counts, neighbours
-from coord.paths import PathFault, Paths, check_paths
-from coord.plan import Plan, plan, plan_auction, plan_exact, plan_greedy, plan_swap
-from coord.readiness import (
+from coord.measuring.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_metrics
+from coord.measuring.sweep import CaseResult, SetSummary, Spread, Sweep, process_pool, sweep
+from coord.moving.first_solution import first_solution
+from coord.moving.motion import straight_step
+from coord.moving.neighbours import Neighbours, Separation, minimum_separation, neighbour_counts, neighbours
+from coord.moving.paths import PathFault, Paths, check_paths
+from coord.planning.candidate import (
+    CandidateFacts,
+    CandidateScore,
+    candidate_facts,
+    candidate_status,
+    score_candidate,
+    travel_time,
+)
+from coord.planning.external import Planner, plan_external
+from coord.planning.plan import Plan, plan, plan_auction, plan_exact, plan_greedy, plan_swap
+from coord.planning.readiness import (
     AgentReadiness,
     ZoneReadiness,
     agent_can_travel,
@@ -89,6 +88,8 @@ from coord.readiness import (
     zone_idle_ticks,
     zone_readiness,
 )
+from coord.planning.replan import Replan, replan
+from coord.planning.workspace import Workspace
 from coord.records import (
     AGENT_DTYPE,
     CONFIG_DTYPE,
@@ -106,13 +107,15 @@ from coord.records import (
     PlanConfig,
     WorkZone,
 )
-from coord.replan import Replan, replan
-from coord.report import Report, parse_checkpoint
-from coord.rings import Rings
-from coord.scenario import Scenario
-from coord.setup import Motion, Setup
-from coord.simulate import Run, simulate
-from coord.site_schema import json_schema
+from coord.simulation.demand_spec import TASK_DTYPE
+from coord.simulation.events import EventKind, FleetEvent
+from coord.simulation.setup import Motion, Setup
+from coord.simulation.simulate import Run, simulate
+from coord.sites.geojson import import_geojson
+from coord.sites.importer import import_map, import_scen
+from coord.sites.lorr import LorrImport, import_lorr
+from coord.sites.scenario import Scenario
+from coord.sites.site_schema import json_schema
 from coord.status import (
     Assignment,
     AssignmentStats,
@@ -126,9 +129,6 @@ from coord.status import (
     find_assignment_by_zone,
 )
 from coord.stl import coordination_stl, open_run
-from coord.sweep import CaseResult, SetSummary, Spread, Sweep, process_pool, sweep
-from coord.wgs84 import enu_to_wgs84, wgs84_to_enu
-from coord.workspace import Workspace
 
 __all__ = [
     "AGENT_DTYPE",

@@ -10,20 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import (
-    auction_ref,
-    crc_ref,
-    field_ref,
-    frame_chain_ref,
-    grid_ref,
-    motion_ref,
-    neighbours_ref,
-    obstacle_ref,
-    pibt_ref,
-    plan_ref,
-)
-from coord.obstacle import Shapes
-from coord.problem import F32, I32, U8, U32, Agents, Candidates, Problem
+from coord.fields import field_ref
+from coord.frames import crc_ref, frame_chain_ref
+from coord.ground import grid_ref, obstacle_ref
+from coord.ground.obstacle import Shapes
+from coord.moving import motion_ref, neighbours_ref, pibt_ref
+from coord.planning import auction_ref, plan_ref
+from coord.planning.problem import F32, I32, U8, U32, Agents, Candidates, Problem
 from tensor._source_folder import load_kernels
 
 _kernels = load_kernels("coord")

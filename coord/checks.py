@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coord.errors import BadInput, PlannerError
+from coord.ground.rings import Rings
 from coord.records import CONFIG_DTYPE, Records, check_reserved
-from coord.rings import Rings
 
 TICK_MAX = 2**64 - 1
 K_CANDIDATES_MAX = 256  # what a search keeps on its stack

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coord import crc_ref, field_ref, frame_chain_ref, grid_ref, motion_ref, neighbours_ref, obstacle_ref, plan_ref
-from coord.obstacle import Shapes
-from coord.problem import NONE, Agents, Problem, Zones
+from coord.fields import field_ref
+from coord.frames import crc_ref, frame_chain_ref
+from coord.ground import grid_ref, obstacle_ref
+from coord.ground.obstacle import Shapes
+from coord.moving import motion_ref, neighbours_ref
+from coord.planning import plan_ref
+from coord.planning.problem import NONE, Agents, Problem, Zones
 from coord.selftest_steps_ref import steps
 
 _AGENTS, _ZONES, _KERNELS, _OBSTACLES, _CANDIDATES = 211, 197, 53, 7, 12

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from coord import pibt_ref
+from coord.moving import pibt_ref
 
 _WIDTH, _HEIGHT = 39, 31
 _CELLS = _WIDTH * _HEIGHT

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from coord.chronicle import Entry
-from coord.decisions import DecisionLedger
+from coord.auditing.report import Problem, Report
 from coord.errors import CoordError, FrameError, OutputError, RunError
-from coord.events import FleetEvent
-from coord.frame import DecisionFrame, decode_frame_event, encode_frame_event
-from coord.kinds import CHANGE, FRAME, INPUTS, SCENARIO, SCHEMA
-from coord.report import Problem, Report
-from coord.run_reader import FrameView as FrameView  # noqa: PLC0414 - it has always been found here
-from coord.run_reader import RunReader as RunReader  # noqa: PLC0414
-from coord.setup import Setup
+from coord.frames.decisions import DecisionLedger
+from coord.frames.frame import DecisionFrame, decode_frame_event, encode_frame_event
+from coord.frames.kinds import CHANGE, FRAME, INPUTS, SCENARIO, SCHEMA
+from coord.frames.run_reader import FrameView as FrameView  # noqa: PLC0414 - it has always been found here
+from coord.frames.run_reader import RunReader as RunReader  # noqa: PLC0414
+from coord.simulation.chronicle import Entry
+from coord.simulation.events import FleetEvent
+from coord.simulation.setup import Setup
 
 if TYPE_CHECKING:
-    from coord.field_map import CellBox, FieldMap
-    from coord.report import Problem, Report
-    from coord.zone_catalog import ZoneCatalog
+    from coord.auditing.report import Problem, Report
+    from coord.fields.field_map import CellBox, FieldMap
+    from coord.frames.zone_catalog import ZoneCatalog
     from storage import Event as Event  # noqa: PLC0414 - for audit and simulate, which don't import storage
     from storage import Ledger as Ledger  # noqa: PLC0414
     from storage import PublishedLedger as PublishedLedger  # noqa: PLC0414
@@ -223,8 +223,8 @@ def open_zone_catalog(run: str | Path, catalog: str | Path, cell_m: float = 1.0)
     ...         print(len(zones.zones()), [frame.tick for _, frame in zones.frames(1)], zones.decisions(0, 2).frames)
     3 [1, 2] 2
     """
-    from coord.run_entries import TickWalk
-    from coord.zone_catalog import ZoneCatalog, zone_entries
+    from coord.frames.run_entries import TickWalk
+    from coord.frames.zone_catalog import ZoneCatalog, zone_entries
     from storage import Catalog
 
     ledger = open_ledger(run)
@@ -246,8 +246,8 @@ def open_field_map(run: str | Path, catalog: str | Path, cell_m: float = 1.0, bo
     box: which cells (default: those of all that the first planned tick knows, and one more on each side).
     catalog, and what is raised: as `open_zone_catalog`; ValueError for a box of more than 2^22 cells.
     """
-    from coord.field_map import FieldMap, box_around, field_entries
-    from coord.run_entries import TickWalk
+    from coord.fields.field_map import FieldMap, box_around, field_entries
+    from coord.frames.run_entries import TickWalk
     from storage import Catalog
 
     ledger = open_ledger(run)

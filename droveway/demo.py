@@ -104,8 +104,8 @@ class Audited:
 
 def simulate_fleet(folder: Path) -> Simulated:
     """Journey 1: the warehouse, its fleet, 200 ticks, every input and decision in the ledger folder/run."""
-    from coord.simulate import simulate
-    from coord.synthetic import write_warehouse
+    from coord.simulation.simulate import simulate
+    from coord.simulation.synthetic import write_warehouse
 
     site = write_warehouse(folder, agents=AGENTS, zones=ZONES, seed=SEED)
     run = simulate(site, TICKS, ledger=folder / RUN, sync="os")
@@ -166,7 +166,7 @@ def render_scene(folder: Path) -> Rendered:
 
 def draw_scene(folder: Path) -> tuple[Any, dict[str, Any]]:
     """Make the scene, save it and its camera, draw the picture from them: the image, and what the ledger says of it."""
-    from coord.synthetic import warehouse_cells
+    from coord.simulation.synthetic import warehouse_cells
     from splat.synthetic import warehouse, warehouse_camera
 
     cells = warehouse_cells()
@@ -179,7 +179,7 @@ def draw_scene(folder: Path) -> tuple[Any, dict[str, Any]]:
 
 def audit_run(folder: Path) -> Audited:
     """Journey 4: the ledger is checked, and all that it holds made again; a bit of a copy is flipped, and found."""
-    from coord.audit import audit
+    from coord.auditing.audit import audit
 
     report = audit(folder / RUN, resimulate=True)
     stored = _stored_effects(folder)

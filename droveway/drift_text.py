@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coord.difference import Drift
+    from coord.auditing.difference import Drift
 
 HEADS = ("tick", "agents", "mean m", "max m", "agent", "other zones", "objective", "services")
 

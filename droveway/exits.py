@@ -49,7 +49,7 @@ CODES: Final[dict[str, int]] = {
     "coord.errors.TooLargeError": LIMIT,
     "coord.errors.ParameterError": USAGE,
     "coord.errors.RepeatError": NO,
-    "coord.explain.UnknownIdError": USAGE,
+    "coord.explaining.explain.UnknownIdError": USAGE,
     "coord.errors.CoordError": INPUT,
     "tensor.errors.BudgetExceeded": LIMIT,
     "tensor.errors.TensorError": INPUT,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from droveway.output import table
 
 if TYPE_CHECKING:
-    from coord.explain import Explanation, Option
+    from coord.explaining.explain import Explanation, Option
 
 SCORE_UNIT: Final = 65536
 UNREACHABLE: Final = 0xFFFFFFFF

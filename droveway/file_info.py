@@ -65,7 +65,7 @@ def run_record(out: Output, path: Path) -> Record:
 
 def site_record(path: Path) -> Record:
     """A SITE.toml with its map, as a run would start from it."""
-    from coord.scenario import Scenario
+    from coord.sites.scenario import Scenario
 
     setup = Scenario.load(path).setup
     return {"kind": "site", "path": path, **_setup_record(setup), "every_ticks": setup.every_ticks}
@@ -94,7 +94,7 @@ def map_record(path: Path) -> Record:
     """A MovingAI map: size, free cells, and its 4-connected components."""
     import numpy as np
 
-    from coord.movingai import read_map
+    from coord.sites.movingai import read_map
 
     grid = read_map(path)
     labels = grid.component[~grid.blocked]
@@ -113,7 +113,7 @@ def map_record(path: Path) -> Record:
 
 def scen_record(path: Path) -> Record:
     """A MovingAI scenario: number of trips, the map it names and its size."""
-    from coord.movingai import read_scen
+    from coord.sites.movingai import read_scen
 
     trips = read_scen(path)
     first = trips[0] if trips else None

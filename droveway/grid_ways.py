@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from coord.grid import Grid
+    from coord.ground.grid import Grid
 
 CELLS_MAX: Final = 2**16  # of one way between two plans; a longer one is drawn straight
 
@@ -60,7 +60,7 @@ class GridWays:
         """The centres that each agent enters, the last one being `after`; None where it never comes by."""
         import numpy as np
 
-        from coord.motion import GridPaths
+        from coord.moving.motion import GridPaths
 
         count = len(before)
         found: list[list[Any] | None] = [None] * count

@@ -17,7 +17,7 @@ ONLY_JVIM: Final = "droveway index build VECTORS.npy -o X.jvim makes one"
 
 def index_kind(path: Path) -> str | None:
     """ "jvi" or "jvim" by the first bytes of a file, None where they are others. Raises InputProblem."""
-    from coord.regular_file import open_regular
+    from coord.sites.regular_file import open_regular
 
     with reading(path), open_regular(path) as stream:
         return MAGICS.get(stream.read(4))
@@ -55,7 +55,7 @@ def changing_index(path: Path, *, with_ids: bool = False) -> Iterator[Any]:
 
 
 def _root(path: Path) -> bytes:
-    from coord.regular_file import open_regular
+    from coord.sites.regular_file import open_regular
 
     with reading(path), open_regular(path) as stream:
         stream.seek(224)  # docs/formats/jvi.md

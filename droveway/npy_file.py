@@ -47,7 +47,7 @@ class NpyFile:
     """
 
     def __init__(self, path: Path, wanted: Wanted) -> None:
-        from coord.regular_file import open_regular
+        from coord.sites.regular_file import open_regular
 
         self.path = path
         self.wanted = wanted

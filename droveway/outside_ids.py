@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from droveway.exits import UsageProblem
 
 if TYPE_CHECKING:
-    from coord.divergence import Divergence
-    from coord.explain import Explanation
-    from coord.setup import Setup
+    from coord.auditing.divergence import Divergence
+    from coord.explaining.explain import Explanation
+    from coord.simulation.setup import Setup
 
 NO_ZONE: Final = 0xFFFFFFFF
 _NAMED: Final = re.compile(r"\b(agent|zone) (\d+)")

@@ -149,7 +149,8 @@ def _first_difference(rank: int, left: "RunReader", right: "RunReader") -> list[
 def _event_differences(
     rank: int, event: "Event", other: "Event", left: "RunReader", right: "RunReader"
 ) -> list[Difference]:
-    from coord import kinds, stl
+    from coord import stl
+    from coord.frames import kinds
 
     def found(name: str, expected: object, got: object, row: str | None = None) -> Difference:
         return Difference(rank, event.kind, event.tick, row, name, expected, got)
@@ -191,8 +192,8 @@ Parted = tuple[str, object, object, str | None]
 def _effect_differences(
     rank: int, event: "Event", other: "Event", left: "RunReader", right: "RunReader"
 ) -> Iterator[Parted]:
-    from coord import kinds
     from coord.errors import RunError
+    from coord.frames import kinds
 
     if event.kind == kinds.INPUTS:
         states = []
@@ -229,7 +230,7 @@ def _ids(reader: "RunReader") -> OutsideIds:
 
 
 def _input_differences(ours: Any, theirs: Any, ids: OutsideIds, their_ids: OutsideIds) -> Iterator[Parted]:
-    from coord.inputs import differences
+    from coord.frames.inputs import differences
 
     for table, identity, name, one, two in differences(ours, theirs):
         row = None if identity is None else f"{table[:-1]} {ids.outside(table[:-1], identity)}"
@@ -241,7 +242,7 @@ def _frame_differences(
 ) -> Iterator[Parted]:
     import numpy as np
 
-    from coord.divergence import FRAME_DTYPE, compare_frames, compare_rows
+    from coord.auditing.divergence import FRAME_DTYPE, compare_frames, compare_rows
     from coord.records import ROW_DTYPE
 
     # The bytes as they are: a frame that its own checks would refuse is compared all the same.
@@ -257,7 +258,7 @@ def _frame_differences(
 
 def _frame_events(reader: "RunReader", start: int) -> Iterator[tuple[int, int, "Event"]]:
     """Number (the frame id, which counts them), rank and event of each frame that is not retired."""
-    from coord import kinds
+    from coord.frames import kinds
     from storage import Event
 
     for rank, event in _events(reader, start):

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from coord.features import Bounds
+    from coord.fields.features import Bounds
     from coord.stl import RunReader
 
 
@@ -19,7 +19,7 @@ def moments(reader: "RunReader") -> "tuple[NDArray[np.float32], NDArray[np.int64
     """
     import numpy as np
 
-    from coord.features import FEATURES, fleet_features
+    from coord.fields.features import FEATURES, fleet_features
 
     rows, ticks = [], []
     with reading(reader.ledger.path):
@@ -34,7 +34,7 @@ def moments(reader: "RunReader") -> "tuple[NDArray[np.float32], NDArray[np.int64
 
 
 def _bounds(reader: "RunReader", inputs: Any) -> "Bounds":
-    from coord.features import site_bounds
+    from coord.fields.features import site_bounds
     from tensor.float_mode import plain_mode
 
     grid = reader.scenario.grid

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 CIRCLE, BOX = 0, 2  # kinds of obstacles
 
 if TYPE_CHECKING:
-    from coord.setup import Setup
+    from coord.simulation.setup import Setup
     from coord.stl import RunReader
 
 

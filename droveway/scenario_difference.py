@@ -57,7 +57,7 @@ def _records_parted(name: str, dtype: Any, one: bytes, two: bytes) -> Iterator[P
     import numpy as np
 
     from coord.checks import PLANNERS
-    from coord.inputs import record_differences
+    from coord.frames.inputs import record_differences
 
     ours, theirs = np.frombuffer(one, dtype), np.frombuffer(two, dtype)
     if len(ours) != len(theirs):
@@ -76,7 +76,7 @@ def _records_parted(name: str, dtype: Any, one: bytes, two: bytes) -> Iterator[P
 
 def _grids_parted(one: bytes, two: bytes) -> Iterator[Parted]:
     from coord.errors import BadInput
-    from coord.grid import Grid
+    from coord.ground.grid import Grid
 
     try:
         ours, theirs = Grid.decode(one), Grid.decode(two)

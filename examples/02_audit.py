@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from coord import Scenario, audit, decode_frame_event, encode_frame_event, simulate
-from coord.frame import rows_digest
+from coord.frames.frame import rows_digest
 from coord.stl import open_run
 from droveway.run_tracks import draw_tracks, read_tracks
 from storage import Event, Ledger

@@ -15,9 +15,9 @@ import numpy as np
 from golden_runs import YARD_MAP
 
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE
-from coord.scenario import Scenario
-from coord.scenario_schema import DEMANDS, MOTIONS, PLANNERS, TABLES
-from coord.simulate import simulate
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
+from coord.sites.scenario_schema import DEMANDS, MOTIONS, PLANNERS, TABLES
 
 TICKS = 40
 Rows = list[dict[str, Any]]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
 
 YARD_MAP = """type octile
 height 9

@@ -31,8 +31,8 @@ def selftest() -> dict[str, str]:
 
 def examples() -> dict[str, str]:
     """Root of each site in examples/sites after 200 ticks: what `droveway simulate` prints, and the README."""
-    from coord.scenario import Scenario
-    from coord.simulate import simulate
+    from coord.simulation.simulate import simulate
+    from coord.sites.scenario import Scenario
 
     found: dict[str, str] = {}
     for site in sorted((GOLDEN.parents[1] / "examples" / "sites").glob("*.toml")):

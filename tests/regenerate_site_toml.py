@@ -1,4 +1,4 @@
-"""Writes what docs/formats has from coord/scenario_schema.py: `python tests/regenerate_site_toml.py`.
+"""Writes what docs/formats has from coord/sites/scenario_schema.py: `python tests/regenerate_site_toml.py`.
 
 That is the JSON schema of SITE.toml, and the tables of keys in site-toml.md, from "## Keys" to the next heading.
 """
@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from coord.site_schema import json_schema, markdown_tables
+from coord.sites.site_schema import json_schema, markdown_tables
 
 FORMATS = Path(__file__).parents[1] / "docs" / "formats"
 HEAD = "\n## Keys\n"

@@ -1,4 +1,4 @@
-// Fields of Gaussian kernels at points; the twin is coord/field_ref.py.
+// Fields of Gaussian kernels at points; the twin is coord/fields/field_ref.py.
 #include "droveway/fpenv.hpp"
 #include "droveway/math_f32.hpp"
 #include "droveway/parallel.hpp"

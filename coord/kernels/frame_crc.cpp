@@ -1,4 +1,4 @@
-// The CRC of decision frames. Twin: coord/crc_ref.py.
+// The CRC of decision frames. Twin: coord/frames/crc_ref.py.
 #include "droveway/crc32c.hpp"
 
 #include "kernels.hpp"

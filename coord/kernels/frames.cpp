@@ -1,5 +1,5 @@
 // Decision frames from one buffer: the rules of each and the chain from one to the next. Twin:
-// coord/frame_chain_ref.py.
+// coord/frames/frame_chain_ref.py.
 //
 // The digest of a frame is BLAKE3 of 128 bytes, two blocks of one chunk; frames need nothing of each other for it, so
 // every lane takes one.
@@ -24,7 +24,7 @@ inline T read(const uint8_t* frame, size_t at) {
   return x;
 }
 
-// The first rule that a frame breaks by itself, in the order of coord/frame_chain_ref.py.
+// The first rule that a frame breaks by itself, in the order of coord/frames/frame_chain_ref.py.
 inline uint32_t own_fault(const uint8_t* f) {
   if (read<uint32_t>(f, 0) != 0x3146444Au) return magic;
   if (read<uint16_t>(f, 4) != 1) return version;

@@ -1,4 +1,4 @@
-// Which free cells of a grid are connected; the twin is coord/grid_ref.py.
+// Which free cells of a grid are connected; the twin is coord/ground/grid_ref.py.
 #include "kernels.hpp"
 
 namespace DW_ISA {

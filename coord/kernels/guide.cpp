@@ -1,4 +1,4 @@
-// Shortest paths that avoid each other; the twin is coord/pibt_ref.py.
+// Shortest paths that avoid each other; the twin is coord/moving/pibt_ref.py.
 //
 // The idea is the use of space of Han and Yu, "Optimizing Space Utilization for More Effective Multi-robot Path
 // Planning" (ICRA 2022), which LaCAM takes up. Here only shortest paths count, so that the tick at which a cell is

@@ -1,5 +1,5 @@
 // Agents that step from cell to cell of a grid with a blocked border of one cell: what the kernels of conflict-free
-// motion are given. The Python twin coord/pibt_ref.py defines every value.
+// motion are given. The Python twin coord/moving/pibt_ref.py defines every value.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ struct Distances {
   const uint64_t* bits;
 };
 
-// One step of all agents (coord/pibt_ref.py: step).
+// One step of all agents (coord/moving/pibt_ref.py: step).
 struct PibtStep {
   size_t n;
   const int32_t* now;    // cells, all different
@@ -32,7 +32,7 @@ struct PibtStep {
   uint64_t salt;         // 0: ties in the order N, E, S, W, else shuffled by it
 };
 
-// What a cell of a guide path costs (coord/pibt_ref.py: guide_paths).
+// What a cell of a guide path costs (coord/moving/pibt_ref.py: guide_paths).
 struct GuideCosts {
   uint32_t meeting;   // for each agent that is there at that tick
   uint32_t exchange;  // for each agent that comes the other way over the same edge

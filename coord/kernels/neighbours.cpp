@@ -1,4 +1,4 @@
-// Neighbours within a radius and the closest pair; the twin is coord/neighbours_ref.py.
+// Neighbours within a radius and the closest pair; the twin is coord/moving/neighbours_ref.py.
 #include "crowd.hpp"
 #include "droveway/fpenv.hpp"
 #include "droveway/parallel.hpp"

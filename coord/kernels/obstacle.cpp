@@ -1,4 +1,4 @@
-// Which points and segments obstacles block; the twin is coord/obstacle_ref.py, step by step.
+// Which points and segments obstacles block; the twin is coord/ground/obstacle_ref.py, step by step.
 #include "droveway/fpenv.hpp"
 #include "kernels.hpp"
 

@@ -1,4 +1,4 @@
-// One conflict-free step: priority inheritance with backtracking, and the swap operation; the twin is coord/pibt_ref.py.
+// One conflict-free step: priority inheritance with backtracking, and the swap operation; the twin is coord/moving/pibt_ref.py.
 //
 // Source: Okumura, Machida, Défago, Tamura, "Priority Inheritance with Backtracking for Iterative Multi-agent Path
 // Finding", Artificial Intelligence 310 (2022); the swap from Okumura, "Improving LaCAM for Scalable Eventually Optimal

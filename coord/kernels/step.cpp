@@ -1,4 +1,4 @@
-// One straight step of many agents; the twin is coord/motion_ref.py, step by step.
+// One straight step of many agents; the twin is coord/moving/motion_ref.py, step by step.
 #include "droveway/fpenv.hpp"
 #include "droveway/lanes.hpp"
 #include "droveway/parallel.hpp"

@@ -9,7 +9,7 @@
 
 namespace droveway {
 
-// Obstacles (coord/obstacle.py).
+// Obstacles (coord/ground/obstacle.py).
 struct Shapes {
   size_t count;
   const uint8_t* kind;  // 0 circle, 1 polygon, 2 box
@@ -18,7 +18,7 @@ struct Shapes {
   const float* corners;  // pairs
 };
 
-// A planning problem (coord/problem.py): agents and zones ascending by id, so indices order as ids do.
+// A planning problem (coord/planning/problem.py): agents and zones ascending by id, so indices order as ids do.
 struct Problem {
   size_t n;
   const float *ax, *ay, *az, *speed, *energy;
@@ -34,7 +34,7 @@ struct Problem {
   const Shapes* shapes;  // not null: the way to a zone is tested
 };
 
-// An auction (coord/auction_ref.py) and what came of it; worth and bound count score - idle.
+// An auction (coord/planning/auction_ref.py) and what came of it; worth and bound count score - idle.
 struct AuctionSettings {
   size_t k;  // candidates in a list
   int64_t idle;
@@ -47,7 +47,7 @@ struct AuctionOutcome {
   uint32_t bound_reached;
 };
 
-// Kernels of a field in cells (coord/field.py).
+// Kernels of a field in cells (coord/fields/field.py).
 struct Field {
   size_t n;
   const float *px, *py;
@@ -65,7 +65,7 @@ struct Ways {
   int32_t* queue;
 };
 
-// Agents on straight ways (coord/motion.py): field f of agent r at f[r · step[i]], i in the order of the fields here.
+// Agents on straight ways (coord/moving/motion.py): field f of agent r at f[r · step[i]], i in the order of the fields here.
 struct Walk {
   size_t n;
   const int64_t* rows;  // the agents that step, ascending; null: all
@@ -74,7 +74,7 @@ struct Walk {
   ptrdiff_t step[7];  // in floats
 };
 
-// Points among which neighbours are looked for (coord/neighbours.py).
+// Points among which neighbours are looked for (coord/moving/neighbours.py).
 struct Points {
   size_t n;
   const float *x, *y, *z;  // z null: all 0
@@ -119,7 +119,7 @@ struct CoordTable {
   // labels of the 4-connected free regions; queue has width·height entries
   void (*grid_components)(const uint8_t* blocked, size_t height, size_t width, uint32_t* label, uint32_t* queue);
   size_t (*plan_workspace)(size_t n, size_t m, size_t shapes);
-  // shortest paths of n agents on a bordered grid, the first `horizon` directions of each (coord/motion_ref.py)
+  // shortest paths of n agents on a bordered grid, the first `horizon` directions of each (coord/moving/motion_ref.py)
   void (*grid_paths)(const Ways& ways, const int32_t* start, const int32_t* goal, size_t n, uint32_t generation,
                      uint8_t* directions, int32_t* length);
   // one step of each agent towards its goal; gone[i] metres; returns how many rows at their goal `arrived` begins with,
@@ -134,7 +134,7 @@ struct CoordTable {
   // square distance of the closest pair of at least two points; of equal ones the lowest numbers
   float (*closest_pair)(const Points& points, uint32_t* pair, void* workspace);
   size_t (*crowd_workspace)(size_t n);
-  // Conflict-free motion (coord/pibt_ref.py). Distances of n goals, one bit a cell; length[i] from start[i], -1: no way
+  // Conflict-free motion (coord/moving/pibt_ref.py). Distances of n goals, one bit a cell; length[i] from start[i], -1: no way
   size_t (*waves_workspace)(int32_t cells, int32_t width);
   void (*grid_waves)(const uint64_t* free, int32_t cells, int32_t width, const int32_t* start, const int32_t* goal,
                      size_t n, uint64_t* bits, int32_t* length, void* workspace);

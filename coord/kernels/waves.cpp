@@ -1,4 +1,4 @@
-// Distances to goals as one bit a cell; the twin is coord/pibt_ref.py.
+// Distances to goals as one bit a cell; the twin is coord/moving/pibt_ref.py.
 #include "arena.hpp"
 #include "kernels.hpp"
 

@@ -12,7 +12,7 @@ from droveway.main import command as declare
 from droveway.output import Output
 
 if TYPE_CHECKING:
-    from coord.difference import Drift
+    from coord.auditing.difference import Drift
 
 ROWS_MAX = 10_000
 
@@ -33,7 +33,7 @@ def command(out: Output, left: Path | str, right: Path | str, rows: int) -> int:
     Then, over the ticks that both planned: how far the same agents stand from themselves, how many have another zone,
     the objectives (score_sum) and the services so far, of the first run and by how much the second differs.
     """
-    from coord.difference import drift
+    from coord.auditing.difference import drift
     from coord.errors import CoordError
     from droveway.drift_text import drift_text
     from droveway.reading_run import opened_run

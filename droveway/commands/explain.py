@@ -60,10 +60,10 @@ def explained(view: Any, agent: int | None, zone: int | None, every: bool = Fals
     """The explanation of one stored decision, from its stored inputs and rows; `every`: all options exactly."""
     import numpy as np
 
-    from coord.explain import explain
-    from coord.grid import Grid
+    from coord.explaining.explain import explain
+    from coord.ground.grid import Grid
+    from coord.ground.rings import Rings
     from coord.records import RING_DTYPE, PlanConfig
-    from coord.rings import Rings
 
     now = view.inputs
     cut = now.ring_count * RING_DTYPE.itemsize

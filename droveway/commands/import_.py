@@ -55,21 +55,21 @@ def command(
     with reading(file), writing(site):
         try:
             if ending == ".map":
-                from coord.importer import import_map
+                from coord.sites.importer import import_map
 
                 scenario = import_map(file, site, agents=agents or 0, zones=zones or 0, seed=seed or 0)
             elif ending == ".scen":
-                from coord.importer import import_scen
+                from coord.sites.importer import import_scen
 
                 scenario = import_scen(file, site, agents=agents)
                 notes.append(PAIRS)
             elif ending == ".json":
-                from coord.lorr import import_lorr
+                from coord.sites.lorr import import_lorr
 
                 found = import_lorr(file, site, agents=agents)
                 scenario, notes = found.scenario, list(found.dropped)
             else:
-                from coord.geojson import import_geojson
+                from coord.sites.geojson import import_geojson
 
                 scenario = import_geojson(
                     file,

@@ -173,7 +173,7 @@ def _of_vectors(out: Output, source: Path, with_ids: bool, ids: Path | None, bit
 def _of_run(out: Output, source: Path, with_ids: bool, bits: int, metric: str, seed: int) -> Any:
     import numpy as np
 
-    from coord.features import FEATURES
+    from coord.fields.features import FEATURES
     from droveway.reading_run import opened_run
     from droveway.run_moments import moments
     from vector import IdMapIndex, TurboIndex

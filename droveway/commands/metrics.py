@@ -59,8 +59,8 @@ def _measure(
     out: Output, run: Path | str, start: int | None, stop: int | None, gap_every: int, *, keep: bool
 ) -> tuple[dict[str, Any], "Series"]:
     """The record of one run, and its measures over time where they are wanted."""
-    from coord.metrics import tick_metrics
-    from coord.scorer import Scorer
+    from coord.measuring.metrics import tick_metrics
+    from coord.measuring.scorer import Scorer
     from droveway.metrics_series import Series
     from droveway.reading_run import opened_run
 

@@ -71,8 +71,8 @@ def command(
             f"expected a SITE.toml, got a MovingAI {site.suffix.lower()} file",
             f"droveway import {quoted(site)}{options} -o SITE.toml",
         )
-    from coord.scenario import Scenario
-    from coord.simulate import simulate
+    from coord.simulation.simulate import simulate
+    from coord.sites.scenario import Scenario
 
     with reading(site):
         scenario = Scenario.load(site)

@@ -71,8 +71,8 @@ def command(
     numbers, parameters = seeds_of(seeds), parameters_of(settings)
     if folder is not None and not folder.parent.is_dir():
         raise UsageProblem(folder, f"expected the folder {folder.parent} to exist", f"mkdir -p {quoted(folder.parent)}")
-    from coord.scenario import Scenario
-    from coord.sweep import process_pool, sweep
+    from coord.measuring.sweep import process_pool, sweep
+    from coord.sites.scenario import Scenario
 
     with reading(site):
         scenario = Scenario.load(site)
@@ -178,7 +178,7 @@ def _value(text: str) -> Any:
 
 def described(answer: Mapping[str, Any], groups: Sequence[Any]) -> str:
     """A block for each set of parameters, then the answer."""
-    from coord.sweep_case import shown_value
+    from coord.measuring.sweep_case import shown_value
 
     blocks = []
     for group in groups:

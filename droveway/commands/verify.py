@@ -72,7 +72,7 @@ def command(
             None, "expected --resimulate or --no-replan, got both", "--resimulate plans everything again"
         )
     _require_range(first, last, resimulate, keys)
-    from coord.audit import audit
+    from coord.auditing.audit import audit
     from coord.stl import is_published
     from droveway.reading_run import reading_ledger
 
@@ -110,7 +110,7 @@ def is_damage(problem: Any) -> bool:
 
 def checkpoint(text: str, keys: tuple[str, ...] = ()) -> tuple[int, bytes]:
     """SIZE:ROOT, or the size and root of a checkpoint file; with keys one of them must have signed that."""
-    from coord.report import parse_checkpoint
+    from coord.auditing.report import parse_checkpoint
 
     size, colon, _ = text.partition(":")
     path = Path(text)
@@ -154,7 +154,7 @@ def signed_checkpoint(path: Path, content: bytes, keys: tuple[str, ...]) -> tupl
 
 def is_unsigned(content: bytes) -> bool:
     """Whether the bytes are a checkpoint without signatures, or SIZE:ROOT."""
-    from coord.report import parse_checkpoint
+    from coord.auditing.report import parse_checkpoint
 
     with contextlib.suppress(ValueError):
         parse_checkpoint(content.decode())

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from coord import AGENT_DTYPE, KERNEL_DTYPE, OBSTACLE_DTYPE, ZONE_DTYPE, Grid, PlanConfig, Rings, plan
-from coord.plan import Plan
+from coord.planning.plan import Plan
 from coord.records import Records
 
 settings.register_profile("untimed", deadline=None)  # a loaded machine is no failure

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coord.audit import audit
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.auditing.audit import audit
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
 from coord.stl import open_run
 
 YARD_MAP = runpy.run_path(str(Path(__file__).parents[1] / "golden_runs.py"))["YARD_MAP"]

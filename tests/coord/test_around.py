@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coord import AGENT_DTYPE, OBSTACLE_DTYPE, ZONE_DTYPE, Rings, Scenario, backend, simulate
-from coord.around import AroundMotion, Corners
-from coord.motion_model import Site
-from coord.obstacle import shapes_of
+from coord.ground.obstacle import shapes_of
+from coord.moving.around import AroundMotion, Corners
+from coord.moving.motion_model import Site
 from coord.records import Records
-from coord.world import World
+from coord.simulation.world import World
 
 F32 = npt.NDArray[np.float32]
 

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from coord import TooLargeError, auction_ref, backend, exact, plan_auction, plan_exact, plan_ref, plan_swap
-from coord.auction import idle_worth
-from coord.problem import NONE
-from coord.situation import situation
+from coord import TooLargeError, backend, plan_auction, plan_exact, plan_swap
+from coord.planning import auction_ref, exact, plan_ref
+from coord.planning.auction import idle_worth
+from coord.planning.problem import NONE
+from coord.planning.situation import situation
 from tensor import _kernels as tensor_kernels
 
 seeds = st.integers(0, 2**20)

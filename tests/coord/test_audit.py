@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import storage
 import storage.canonical
-from coord.audit import audit
-from coord.frame import DecisionFrame, decode_frame_event, rows_digest
-from coord.inputs import Inputs, apply, encode
-from coord.plan import plan
+from coord.auditing.audit import audit
+from coord.auditing.report import Report, parse_checkpoint
+from coord.frames.frame import DecisionFrame, decode_frame_event, rows_digest
+from coord.frames.inputs import Inputs, apply, encode
+from coord.planning.plan import plan
 from coord.records import CONFIG_DTYPE, ROW_DTYPE, PlanConfig
-from coord.report import Report, parse_checkpoint
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
 from coord.stl import open_run, scenario_event
 from storage import Event, Ledger
 

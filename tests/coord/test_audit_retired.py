@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from coord.audit import audit
+from coord.auditing.audit import audit
 from coord.errors import RunError
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
 from coord.stl import open_run
 from storage import Event, Ledger
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coord.audit import audit
+from coord.auditing.audit import audit
 from coord.errors import RunError
-from coord.events import EventKind, FleetEvent
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.simulation.events import EventKind, FleetEvent
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
 from coord.stl import fleet_event
 from storage import Event, Ledger, canonical
 

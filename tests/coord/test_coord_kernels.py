@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coord import _kernels, backend, selftest_ref
-from coord.situation import situation
+from coord.planning.situation import situation
 
 pytestmark = pytest.mark.skipif(backend.REFERENCE, reason="DROVEWAY_ISA=ref has no kernels")
 

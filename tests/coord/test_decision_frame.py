@@ -23,7 +23,7 @@ from coord import (
     encode_frame_event,
     plan,
 )
-from coord.frame import crc32c, rows_digest
+from coord.frames.frame import crc32c, rows_digest
 
 u16, u32, u64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
 sixteen = st.binary(min_size=16, max_size=16)

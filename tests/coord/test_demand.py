@@ -15,16 +15,16 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coord.arrivals import Arrivals, poisson_thresholds
-from coord.audit import audit
-from coord.demand_spec import TASK_DTYPE, DemandSpec
+from coord.auditing.audit import audit
 from coord.errors import RunError, ScenarioError
 from coord.records import NO_ZONE
-from coord.scenario import Scenario
-from coord.setup import setup_from_map
-from coord.simulate import Run, simulate
+from coord.simulation.arrivals import Arrivals, poisson_thresholds
+from coord.simulation.demand_spec import TASK_DTYPE, DemandSpec
+from coord.simulation.setup import setup_from_map
+from coord.simulation.simulate import Run, simulate
+from coord.simulation.world import World
+from coord.sites.scenario import Scenario
 from coord.stl import open_run
-from coord.world import World
 
 HEAD = 'version = 1\nname = "demand"\nseed = 8\n'
 FLEET = HEAD + "[agents]\nrandom = 12\nspeed = 6.0\n"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from coord import drift, open_run, simulate
-from coord.scenario import Scenario
-from coord.scorer import Scorer
+from coord.measuring.scorer import Scorer
+from coord.sites.scenario import Scenario
 
 SITE = 'version = 1\nname = "fleet"\nseed = {seed}\n[plan]\nevery_ticks = {every}\n[agents]\nrandom = {agents}\n'
 SITE += "speed = 5\n[zones]\nrandom = {zones}\n"

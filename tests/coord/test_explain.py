@@ -18,11 +18,10 @@ from coord import (
     Rings,
     UnknownIdError,
     WorkZone,
-    exchange_sets,
     explain,
     plan,
-    plan_ref,
 )
+from coord.planning import exchange_sets, plan_ref
 
 NOW = 100
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coord import ROW_DTYPE, PlanConfig, backend, plan_ref
-from coord.explain import explain_situation
-from coord.situation import situation
+from coord import ROW_DTYPE, PlanConfig, backend
+from coord.explaining.explain import explain_situation
+from coord.planning import plan_ref
+from coord.planning.situation import situation
 
 
 @pytest.mark.parametrize("planner", [0, 1])

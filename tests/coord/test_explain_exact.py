@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coord import plan_ref
-from coord.exact import exact_assignment
-from coord.winning_exact import ExactTrials
+from coord.explaining.winning_exact import ExactTrials
+from coord.planning import plan_ref
+from coord.planning.exact import exact_assignment
 
 
 @pytest.mark.parametrize("rich", [True, False])
@@ -50,7 +50,7 @@ def exact_with(monkeypatch, problem, idle_score, a, z, change):
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr("coord.exact.pairs", raised)
+        patch.setattr("coord.planning.exact.pairs", raised)
         return exact_assignment(problem, idle_score).assigned
 
 

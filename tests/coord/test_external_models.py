@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from coord import BadInput, Scenario, audit, simulate
-from coord.demand import DemandChange, PersistentDemand
-from coord.external_models import ExternalModels, GuardedDemand, GuardedMotion
-from coord.motion_model import Steps, StraightMotion
-from coord.pibt import PibtMotion
+from coord.moving.motion_model import Steps, StraightMotion
+from coord.moving.pibt import PibtMotion
 from coord.records import ZONE_DTYPE
-from coord.setup import setup_from_map
-from coord.world import World
+from coord.simulation.demand import DemandChange, PersistentDemand
+from coord.simulation.external_models import ExternalModels, GuardedDemand, GuardedMotion
+from coord.simulation.setup import setup_from_map
+from coord.simulation.world import World
 
 FLEET = (
     'version = 1\nname = "fleet"\nseed = 4\n[agents]\nrandom = 9\nspeed = 7\n[zones]\nrandom = 30\nservice_ticks = 1\n'

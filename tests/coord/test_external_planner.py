@@ -23,16 +23,16 @@ from coord import (
     metrics,
     plan_external,
     plan_greedy,
-    plan_ref,
     plan_swap,
     simulate,
 )
-from coord.external import checked_plan, pair_status
-from coord.frame import rows_digest
-from coord.problem import NONE
+from coord.frames.frame import rows_digest
+from coord.planning import plan_ref
+from coord.planning.external import checked_plan, pair_status
+from coord.planning.problem import NONE
+from coord.planning.situation import situation
 from coord.records import NO_ZONE, ROW_DTYPE
-from coord.setup import setup_from_map
-from coord.situation import situation
+from coord.simulation.setup import setup_from_map
 from storage import Ledger
 
 seeds = st.integers(0, 2**20)

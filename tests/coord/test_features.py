@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from coord import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE, AgentMode, BadInput
-from coord.features import CHANNELS, COLUMNS, FEATURES, ROWS, fleet_features, site_bounds
-from coord.inputs import Inputs
+from coord.fields.features import CHANNELS, COLUMNS, FEATURES, ROWS, fleet_features, site_bounds
+from coord.frames.inputs import Inputs
 
 BOUNDS = site_bounds((8, 16), 2.0)  # 32 × 16 m: tiles of 4 × 4 m
 

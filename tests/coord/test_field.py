@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coord import KERNEL_DTYPE, BadInput, GaussianKernel, field_at, field_points, field_raster, gaussian_at
-from coord.field import cover_and_avoid
-from coord.field_ref import gaussian_terms
+from coord.fields.field import cover_and_avoid
+from coord.fields.field_ref import gaussian_terms
 from coord.records import Records
 from tensor.elementary_ref import exp_f32
 

@@ -7,18 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coord import (
-    KERNEL_DTYPE,
-    BadInput,
-    GaussianKernel,
-    backend,
-    field_at,
-    field_gradient,
-    field_points,
-    field_raster,
-    field_ref,
-)
-from coord.field import _arguments
+from coord import KERNEL_DTYPE, BadInput, GaussianKernel, backend, field_at, field_gradient, field_points, field_raster
+from coord.fields import field_ref
+from coord.fields.field import _arguments
 from coord.records import Records
 
 F32 = np.float32

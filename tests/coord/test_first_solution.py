@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coord import BadInput, Grid, check_paths, first_solution
-from coord.movingai import parse_map
+from coord.sites.movingai import parse_map
 
 
 def grid_of(rows: list[str]) -> Grid:

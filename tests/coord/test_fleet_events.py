@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coord.audit import audit
+from coord.auditing.audit import audit
 from coord.errors import ScenarioError
-from coord.events import EventKind, FleetEvent
 from coord.records import AGENT_DTYPE, NO_ZONE, AgentMode
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.simulation.events import EventKind, FleetEvent
+from coord.simulation.simulate import simulate
+from coord.simulation.world import World
+from coord.sites.scenario import Scenario
 from coord.stl import fleet_event, open_run
-from coord.world import World
 from storage import Ledger
 
 HEAD = 'version = 1\nname = "out"\nseed = 3\n'
@@ -290,7 +290,7 @@ def test_chances_come_true_as_often_as_they_say() -> None:
     text = FLEET.replace("random = 9", "random = 2000") + "[faults]\ndelay = 0.125\ndelay_ticks = [2, 5]\n"
     setup = Scenario.loads(text).setup
     assert setup.faults is not None
-    from coord.faults import fault_key
+    from coord.simulation.faults import fault_key
 
     key, lengths = fault_key(setup.seed), []
     for tick in range(1, 21):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coord.audit import audit
-from coord.demand_spec import DemandSpec
-from coord.scenario import Scenario
-from coord.scenario_schema import DEMANDS, EVENT_KEYS
-from coord.simulate import simulate
+from coord.auditing.audit import audit
+from coord.simulation.demand_spec import DemandSpec
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
+from coord.sites.scenario_schema import DEMANDS, EVENT_KEYS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "fleets.md").read_text()

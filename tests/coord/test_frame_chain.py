@@ -8,7 +8,8 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coord import DecisionFrame, FrameError, FrameFault, backend, check_chain, decode_frames, frame_chain_ref
+from coord import DecisionFrame, FrameError, FrameFault, backend, check_chain, decode_frames
+from coord.frames import frame_chain_ref
 
 
 def chain(count: int, first: int = 0, prev: bytes = bytes(16)) -> list[bytes]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coord import OutputError, Scenario, ScenarioError, import_geojson, wgs84_to_enu
-from coord.geojson import first_crossing
+from coord.sites.geojson import first_crossing
 
 FIELDS = (
     Path(os.environ.get("DROVEWAY_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data") / "fields"

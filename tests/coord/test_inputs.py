@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from coord.errors import InputsError, TooLargeError
-from coord.inputs import HEAD_BYTES, Inputs, apply, differences, encode, is_key
+from coord.frames.inputs import HEAD_BYTES, Inputs, apply, differences, encode, is_key
 from coord.records import AGENT_DTYPE, KERNEL_DTYPE, OBSTACLE_DTYPE, RING_DTYPE, ZONE_DTYPE, PlanConfig
 
 DTYPES = {"agents": AGENT_DTYPE, "zones": ZONE_DTYPE, "obstacles": OBSTACLE_DTYPE, "kernels": KERNEL_DTYPE}

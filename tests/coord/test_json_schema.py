@@ -14,7 +14,7 @@ import pytest
 
 from coord import json_schema
 from coord.errors import ScenarioError
-from coord.scenario import Scenario
+from coord.sites.scenario import Scenario
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = json.loads((ROOT / "docs" / "formats" / "site-toml.schema.json").read_text())

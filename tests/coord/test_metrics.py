@@ -28,9 +28,9 @@ from coord import (
     simulate,
 )
 from coord.errors import RunError
-from coord.grid import Grid
-from coord.idle_counts import IdleCounts, nearest_rank
-from coord.metrics import jain_index, tick_metrics
+from coord.ground.grid import Grid
+from coord.measuring.idle_counts import IdleCounts, nearest_rank
+from coord.measuring.metrics import jain_index, tick_metrics
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import golden_fleets

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from coord import _kernels, backend, motion_ref
-from coord.grid import Grid
-from coord.motion import HORIZON, GridPaths, can_move, straight_step
+from coord import _kernels, backend
+from coord.ground.grid import Grid
+from coord.moving import motion_ref
+from coord.moving.motion import HORIZON, GridPaths, can_move, straight_step
 
 STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # (row, column): north, east, south, west
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from coord.errors import MapError, OutputError, ScenarioError
-from coord.importer import import_map, import_scen
-from coord.movingai import free_cell, map_beside, parse_map, read_scen
+from coord.sites.importer import import_map, import_scen
+from coord.sites.movingai import free_cell, map_beside, parse_map, read_scen
 
 TINY = b"type octile\nheight 3\nwidth 4\nmap\n..@.\nG.TS\nWO..\n"
 

@@ -22,8 +22,8 @@ from coord import (
     minimum_separation,
     neighbour_counts,
     neighbours,
-    neighbours_ref,
 )
+from coord.moving import neighbours_ref
 from tensor import _kernels as pool
 
 F32 = npt.NDArray[np.float32]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coord import Scenario, process_pool, sweep
-from coord.scenario_schema import DEMANDS, MOTIONS, PLANNERS
+from coord.sites.scenario_schema import DEMANDS, MOTIONS, PLANNERS
 from tensor import build_info
 
 TESTS = Path(__file__).parents[1]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from coord import stl
-from coord.audit import audit
-from coord.report import Report
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.auditing.audit import audit
+from coord.auditing.report import Report
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
 from storage import Event, Ledger, event_batch
 from storage.layout import log_key, store_path
 from storage.notes.keys import Signer

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coord.audit import audit
-from coord.audit_part import cuts
-from coord.report import Report
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.auditing.audit import audit
+from coord.auditing.part import cuts
+from coord.auditing.report import Report
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
 from storage import Event, Ledger
 from storage.engine.engines import open_store
 from storage.layout import log_key, store_path

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from coord import BadInput, Scenario, audit, simulate
-from coord.grid import Grid
-from coord.motion_model import Site
-from coord.pibt import PibtMotion, cell_units
+from coord.ground.grid import Grid
+from coord.moving.motion_model import Site
+from coord.moving.pibt import PibtMotion, cell_units
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE, AgentMode
-from coord.world import World
+from coord.simulation.world import World
 
 SITE = """version = 1
 name = "pibt"

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coord import Grid, backend, pibt_ref
-from coord.distance_tables import DistanceTables
-from coord.lattice import Lattice
+from coord import Grid, backend
+from coord.ground.lattice import Lattice
+from coord.moving import pibt_ref
+from coord.moving.distance_tables import DistanceTables
 
 needs_kernels = pytest.mark.skipif(backend.REFERENCE, reason="DROVEWAY_ISA=ref: nothing to compare the twins with")
 

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from coord import CoordHealth, CoordStatus, backend, exchange_sets, plan_greedy, plan_ref, plan_swap
-from coord.problem import NONE
-from coord.situation import situation
-from coord.swap import swap_assignment
+from coord import CoordHealth, CoordStatus, backend, plan_greedy, plan_swap
+from coord.planning import exchange_sets, plan_ref
+from coord.planning.problem import NONE
+from coord.planning.situation import situation
+from coord.planning.swap import swap_assignment
 from tensor import _kernels as tensor_kernels
 
 seeds = st.integers(0, 2**20)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from coord import PlanConfig, Scenario, audit, decode_frame_event, explain, plan, simulate
 from coord.checks import EXTERNAL, PLANNERS
-from coord.frame import check_rows
+from coord.frames.frame import check_rows
 from coord.records import NO_ZONE, ROW_DTYPE
-from coord.service_queue import ServiceQueue
+from coord.simulation.service_queue import ServiceQueue
 
 seeds = st.integers(0, 2**20)
 laters = st.integers(1, 7)

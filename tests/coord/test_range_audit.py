@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from coord.audit import audit
-from coord.frame import DecisionFrame, decode_frame_event, rows_digest
-from coord.report import RangeChecked
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.auditing.audit import audit
+from coord.auditing.report import RangeChecked
+from coord.frames.frame import DecisionFrame, decode_frame_event, rows_digest
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
 from coord.stl import open_run
 from storage import Event, Ledger
 from storage.engine.engines import open_store

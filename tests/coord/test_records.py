@@ -23,8 +23,8 @@ from coord import (
     WorkZone,
     input_digest,
 )
+from coord.ground.rings import Rings
 from coord.records import as_records
-from coord.rings import Rings
 
 u8, u16, u32, u64 = (st.integers(0, 2**bits - 1) for bits in (8, 16, 32, 64))
 f32 = st.floats(width=32, allow_nan=False)

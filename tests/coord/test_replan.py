@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coord import PlannerError, Scenario, audit, metrics, open_run, plan_ref, replan, simulate
+from coord import PlannerError, Scenario, audit, metrics, open_run, replan, simulate
 from coord.checks import EXTERNAL, PLANNERS
+from coord.planning import plan_ref
+from coord.planning.replan import changed
+from coord.planning.situation import situation
 from coord.records import NO_ZONE, OBSTACLE_DTYPE, ROW_DTYPE
-from coord.replan import changed
-from coord.situation import situation
 
 seeds = st.integers(0, 2**20)
 planners = st.sampled_from(sorted(set(PLANNERS) - {EXTERNAL}))

@@ -12,10 +12,10 @@ import pytest
 from coord import CellError, CoordCell, DecisionLedger, Scenario, encode_coord_cell_key, field_at, open_run, simulate
 from coord.cell import cell_from_units, coord_cell_neighbor
 from coord.errors import RunError
-from coord.field_map import CellBox
+from coord.fields.field_map import CellBox
+from coord.frames.zone_catalog import CellTally, ZoneCatalog
 from coord.records import CONFIG_DTYPE
 from coord.stl import open_field_map, open_zone_catalog
-from coord.zone_catalog import CellTally, ZoneCatalog
 from storage import Ledger, RollbackError
 
 FLEET = """version = 1

@@ -12,10 +12,10 @@ import pytest
 
 from coord.errors import MapError, ScenarioError
 from coord.records import AGENT_DTYPE, NO_ZONE, ZONE_DTYPE, PlanConfig
-from coord.scenario import Scenario
-from coord.scenario_schema import REQUIRED, TABLES, nearest
-from coord.setup import setup_from_map
-from coord.site_schema import json_schema, markdown_tables
+from coord.simulation.setup import setup_from_map
+from coord.sites.scenario import Scenario
+from coord.sites.scenario_schema import REQUIRED, TABLES, nearest
+from coord.sites.site_schema import json_schema, markdown_tables
 
 HEAD = 'version = 1\nname = "t"\n'
 TWO = HEAD + "[[agent]]\nid = 5\nx = 1.0\ny = 2\n[[agent]]\nid = 3\nx = 0.0\ny = 0.0\nspeed = 2\n"
@@ -406,7 +406,7 @@ def test_a_header_that_numpy_cannot_parse_is_no_npy_file(tmp_path: Path, header:
 
 
 def test_what_no_event_can_hold_is_refused_at_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from coord import scenario
+    from coord.sites import scenario
 
     for limit, where in (
         ("AGENTS_MAX", "[[agent]]: expected at most 1, got 2"),
@@ -424,8 +424,8 @@ def test_what_no_event_can_hold_is_refused_at_load(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_most_agents_of_a_site_fit_one_event() -> None:
-    from coord.inputs import PARTS_MAX
-    from coord.scenario_schema import AGENTS_MAX
+    from coord.frames.inputs import PARTS_MAX
+    from coord.sites.scenario_schema import AGENTS_MAX
     from storage import Event
 
     parents = tuple(sorted(number.to_bytes(32, "little") for number in range(1, PARTS_MAX + 1)))

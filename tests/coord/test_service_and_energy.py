@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coord.records import NO_ZONE, AgentMode
-from coord.scenario import Scenario
-from coord.world import World
+from coord.simulation.world import World
+from coord.sites.scenario import Scenario
 
 HEAD = 'version = 1\nname = "work"\n'
 PAIR = HEAD + (

@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coord.audit import audit
+from coord.auditing.audit import audit
 from coord.errors import BadInput, OutputError
-from coord.importer import import_map, import_scen
 from coord.records import NO_ZONE
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.simulation.simulate import simulate
+from coord.simulation.world import World
+from coord.sites.importer import import_map, import_scen
+from coord.sites.scenario import Scenario
 from coord.stl import open_run
-from coord.world import World
 from storage import Ledger
 from tensor import build_info
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coord.decisions import DecisionLedger
 from coord.errors import FrameError, RunError
-from coord.events import EventKind, FleetEvent
-from coord.frame import DecisionFrame
-from coord.plan import Plan, plan
+from coord.frames.decisions import DecisionLedger
+from coord.frames.frame import DecisionFrame
+from coord.planning.plan import Plan, plan
 from coord.records import AgentState, PlanConfig, WorkZone
-from coord.scenario import Scenario
-from coord.simulate import simulate
+from coord.simulation.events import EventKind, FleetEvent
+from coord.simulation.simulate import simulate
+from coord.sites.scenario import Scenario
 from coord.stl import coordination_stl, open_run, scenario_event, scenario_map
 from storage import EquivocationError, Event, Ledger, canonical
 
@@ -174,7 +174,7 @@ DELAY = FleetEvent(1, EventKind.DELAY, 0, ticks=3).to_map()
     ],
 )  # fmt: skip
 def test_a_scenario_event_that_contradicts_itself_is_refused(change: dict[str, object], text: str) -> None:
-    from coord.setup import setup_from_map
+    from coord.simulation.setup import setup_from_map
 
     value = {**Scenario.loads(FLEET).setup.to_map(), **change}
     with pytest.raises(RunError) as error:
@@ -183,7 +183,7 @@ def test_a_scenario_event_that_contradicts_itself_is_refused(change: dict[str, o
 
 
 def test_every_missing_key_of_a_scenario_event_is_named() -> None:
-    from coord.setup import setup_from_map
+    from coord.simulation.setup import setup_from_map
 
     whole = Scenario.loads(FLEET).setup.to_map()
     for name in whole:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coord import AGENT_DTYPE, ZONE_DTYPE, _kernels, backend, motion_ref, straight_step
+from coord import AGENT_DTYPE, ZONE_DTYPE, _kernels, backend, straight_step
+from coord.moving import motion_ref
 from tensor import _kernels as pool
 
 F32 = npt.NDArray[np.float32]

@@ -19,8 +19,8 @@ from blake3 import blake3
 
 from coord import Scenario, audit, metrics, process_pool, simulate, sweep
 from coord.errors import CaseError, OutputError, ParameterError, RepeatError
-from coord.sweep_case import canonical
-from coord.sweep_parameters import swept_keys
+from coord.measuring.sweep_case import canonical
+from coord.measuring.sweep_parameters import swept_keys
 
 SITE = Scenario.loads(
     'version = 1\nname = "field"\n[agents]\nrandom = 4\nspeed = 6\n[zones]\nrandom = 9\n[plan]\nevery_ticks = 2\n'
@@ -101,7 +101,7 @@ def test_any_executor_will_do_and_stays_open(expected: bytes) -> None:
 
 def dying(task: bytes) -> bytes:
     """Ends its process the first two times that seed 8 is run: run_case of a worker that is killed."""
-    from coord.sweep_case import run_case
+    from coord.measuring.sweep_case import run_case
 
     marks = Path(os.environ["DYING_MARKS"])
     if json.loads(task)["seed"] == 8 and len(list(marks.iterdir())) < int(os.environ["DYING_TIMES"]):
@@ -115,7 +115,7 @@ def deadly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[int], C
     """deadly(times): makes pools whose worker dies so many times with seed 8."""
     (tmp_path / "marks").mkdir()
     monkeypatch.setenv("DYING_MARKS", str(tmp_path / "marks"))
-    monkeypatch.setattr("coord.sweep_pool.run_case", dying)
+    monkeypatch.setattr("coord.measuring.sweep_pool.run_case", dying)
 
     def of(times: int) -> Callable[[], Executor]:
         monkeypatch.setenv("DYING_TIMES", str(times))
@@ -220,7 +220,7 @@ def test_a_sweep_goes_on_where_it_was_left_and_takes_nothing_that_does_not_check
 
 
 def test_a_run_that_a_dead_worker_had_finished_must_be_the_same(tmp_path: Path) -> None:
-    from coord.sweep_case import Case, run_case, task_bytes
+    from coord.measuring.sweep_case import Case, run_case, task_bytes
 
     case = Case({}, 1, "000-seed-1")
     runs = tmp_path / "runs"
@@ -333,7 +333,7 @@ def test_summaries_are_by_parameters_over_seeds() -> None:
 def test_workers_of_a_process_pool_take_one_thread_and_end_with_their_parent(python: Any, tmp_path: Path) -> None:
     told = python(
         "import os, sys, time\n"
-        "from coord.sweep_case import _one_thread_in_a_child\n"
+        "from coord.measuring.sweep_case import _one_thread_in_a_child\n"
         "from coord import process_pool\n"
         "def threads():\n"
         "    from tensor import _kernels\n"

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coord.grid import Grid
-from coord.movingai import parse_map
-from coord.scenario import Scenario
-from coord.synthetic import HEIGHT, WIDTH, map_text, site_text, warehouse_cells, write_warehouse
+from coord.ground.grid import Grid
+from coord.simulation.synthetic import HEIGHT, WIDTH, map_text, site_text, warehouse_cells, write_warehouse
+from coord.sites.movingai import parse_map
+from coord.sites.scenario import Scenario
 
 
 @pytest.mark.parametrize(("width", "height"), [(64, 40), (1, 1), (7, 7), (33, 12), (21, 11), (100, 63)])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coord import PlanConfig, TooLargeError, Workspace, backend, plan
-from coord.plan import Plan
+from coord.planning.plan import Plan
 
 needs_kernels = pytest.mark.skipif(backend.REFERENCE, reason="DROVEWAY_ISA=ref: the twins use no scratch")
 

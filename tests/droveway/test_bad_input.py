@@ -360,7 +360,7 @@ def test_verify_names_frame_agent_and_field_of_a_rewritten_decision(ask: Ask, co
     """One row's zone is rewritten, and every digest, id and tree is made again with our own writer."""
     from blake3 import blake3
 
-    from coord.frame import decode_frame_event
+    from coord.frames.frame import decode_frame_event
     from storage import Event, Ledger
 
     shutil.move(copied, copied.with_name("honest"))
@@ -407,10 +407,10 @@ def test_verify_names_frame_agent_and_field_of_a_rewritten_input(ask: Ask, copie
 
     from blake3 import blake3
 
-    from coord.digest import input_digest
-    from coord.frame import decode_frame_event
-    from coord.inputs import ARRAYS, Inputs, apply, encode
-    from coord.rings import Rings
+    from coord.frames.digest import input_digest
+    from coord.frames.frame import decode_frame_event
+    from coord.frames.inputs import ARRAYS, Inputs, apply, encode
+    from coord.ground.rings import Rings
     from storage import Ledger, verify_ledger
 
     shutil.move(copied, copied.with_name("honest"))

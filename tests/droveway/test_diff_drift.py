@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from coord.difference import DriftTick, FirstOther
+from coord.auditing.difference import DriftTick, FirstOther
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 Ask = Callable[..., Any]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from coord import Scenario
+from coord.simulation.world import World
 from coord.stl import open_run
-from coord.world import World
 from droveway.run_tracks import Tracks, read_tracks
 
 Ask = Callable[..., Any]

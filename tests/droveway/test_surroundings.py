@@ -186,7 +186,7 @@ def test_a_second_run_into_the_same_folder_neither_joins_nor_removes_the_first(
 ) -> None:
     from coord import Scenario, stl
     from coord.errors import OutputError
-    from coord.simulate import simulate
+    from coord.simulation.simulate import simulate
     from storage import LockedError
 
     run = tmp_path / "run"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from coord import Scenario, decode_frame_event, plan_greedy, simulate
-from coord.frame import rows_digest
-from coord.motion_model import StraightMotion
+from coord.frames.frame import rows_digest
+from coord.moving.motion_model import StraightMotion
 from storage import Ledger
 
 Ask = Callable[..., Any]

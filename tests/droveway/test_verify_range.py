@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coord.report import RangeChecked
+from coord.auditing.report import RangeChecked
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 Ask = Callable[..., Any]

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from coord.decisions import DecisionLedger
-from coord.frame import decode_frame_event, encode_frame_event
-from coord.plan import plan
+from coord.frames.decisions import DecisionLedger
+from coord.frames.frame import decode_frame_event, encode_frame_event
+from coord.planning.plan import plan
 from coord.records import AgentState, PlanConfig, WorkZone
 from storage import (
     AppendStore,

@@ -1,0 +1,1 @@
+"""A run checked: structure, decisions made again, ranges, processes, two runs compared."""

@@ -1,0 +1,1 @@
+"""Influence fields: Gaussians at points, over cells, as features and as maps."""

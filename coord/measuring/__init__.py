@@ -1,0 +1,1 @@
+"""What a run came to: metrics of one, sweeps over many."""

@@ -1,0 +1,1 @@
+"""How agents move: straight, around obstacles, on grids, without conflicts; who is near whom."""

@@ -1,0 +1,1 @@
+"""Who serves which zone: candidates, the planners, queues, planning again, other people's planners."""
