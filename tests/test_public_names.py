@@ -67,8 +67,8 @@ PROMISED = {
         "CaseResult Metrics Scorer SetSummary Spread Sweep TickMetrics metrics process_pool quality sweep tick_metrics"
     ),
     "coord.stl": "coordination_stl open_field_map open_run open_zone_catalog",
-    "coord.features": "fleet_features",
-    "coord.synthetic": "map_text site_text warehouse_cells write_warehouse",
+    "coord.fields.features": "fleet_features",
+    "coord.simulation.synthetic": "map_text site_text warehouse_cells write_warehouse",
     "vector.synthetic": "mixture",
     "droveway": "__version__",
     "droveway.demo": "audit_run draw_scene render_scene search_moments simulate_fleet",

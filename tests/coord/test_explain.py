@@ -261,7 +261,7 @@ def test_rows_of_another_planner_and_fleets_above_the_bound_get_estimates(monkey
     other["zone"] = rows["zone"][::-1].copy()
     out = told(agents, zones, config=config, agent=1, rows=other)
     assert [o.winning_change_exact for o in out.options if o.winning_change != 0] == [False]
-    monkeypatch.setattr(sys.modules["coord.explain"], "PAIRS_MAX", 3)
+    monkeypatch.setattr(sys.modules["coord.explaining.explain"], "PAIRS_MAX", 3)
     out = told(agents, zones, config=config, agent=1, rows=rows)
     assert [o.winning_change_exact for o in out.options if o.winning_change != 0] == [planner == 0]
 
