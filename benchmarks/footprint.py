@@ -93,6 +93,9 @@ def memory(python: str, folder: Path) -> Iterator[dict[str, object]]:
     coord = peak(python, AT_EXIT + "import coord", folder=folder)
     refuse("import coord", coord.loaded, {"scipy", "rocksdict", "cryptography", "PIL", "lmdb", "storage"})
     yield line("import coord", coord.megabytes, numpy.megabytes + 8, "MB", "numpy + 8 MB")
+    scene = "import coord\ncoord.plan([coord.AgentState(id=1)], [], [], [], coord.PlanConfig(), now_tick=0)"
+    planned = peak(python, AT_EXIT + scene, folder=folder)
+    yield line("import coord and a first plan", planned.megabytes, numpy.megabytes + 8, "MB", "numpy + 8 MB")
     for used in ("from vector import IdMapIndex, exact_search", "from splat import Scene, render"):
         light = peak(python, AT_EXIT + used, folder=folder)
         refuse(used, light.loaded, {"scipy", "rocksdict", "cryptography", "PIL", "lmdb", "storage", "coord"})

@@ -1,134 +1,310 @@
-"""Deterministic coordination of fleets: agents, zones, obstacles and influence fields in, decision frames out."""
+"""Deterministic coordination of fleets: agents, zones, obstacles and influence fields in, decision frames out.
 
-from coord.auditing.audit import audit
-from coord.auditing.difference import Drift, DriftTick, FirstOther, drift
-from coord.auditing.divergence import Divergence
-from coord.auditing.report import Report, parse_checkpoint
-from coord.cell import (
-    COORD_CELL_KEY_BYTES,
-    COORD_CELL_NEIGHBOR_COUNT,
-    CoordCell,
-    cell_from_units,
-    coord_cell_equal,
-    coord_cell_neighbor,
-    decode_coord_cell_key,
-    encode_coord_cell_key,
-    write_coord_cell_neighbors,
-)
-from coord.errors import (
-    BadInput,
-    CaseError,
-    CellError,
-    CoordError,
-    FrameError,
-    InputsError,
-    MapError,
-    OutputError,
-    ParameterError,
-    PlannerError,
-    RepeatError,
-    RowsError,
-    RunError,
-    ScenarioError,
-    TooLargeError,
-)
-from coord.explaining.explain import Explanation, Option, UnknownIdError, explain
-from coord.fields.field import field_at, field_gradient, field_points, field_raster, gaussian_at
-from coord.frames.decisions import (
-    DecisionLedger,
-    decision_ledger_assignment_rate,
-    decision_ledger_conflict_rate,
-    decision_ledger_rejected_rate,
-    decision_ledger_rows_per_frame,
-    decision_ledger_stale_agent_rate,
-    decision_ledger_tick_span,
-    decision_ledger_total_rows,
-)
-from coord.frames.digest import input_digest
-from coord.frames.frame import (
-    DECISION_FRAME_BYTES,
-    DecisionFrame,
-    decision_frame_total_rows,
-    decode_frame_event,
-    encode_frame_event,
-)
-from coord.frames.frame_chain import FRAME_DTYPE, FrameFault, check_chain, decode_frames
-from coord.frames.inputs import Inputs
-from coord.geometry import distance, distance_sq
-from coord.ground.grid import Grid
-from coord.ground.rings import Rings
-from coord.ground.wgs84 import enu_to_wgs84, wgs84_to_enu
-from coord.health import CoordHealth, coord_health
-from coord.measuring.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_metrics
-from coord.measuring.sweep import CaseResult, SetSummary, Spread, Sweep, process_pool, sweep
-from coord.moving.first_solution import first_solution
-from coord.moving.motion import straight_step
-from coord.moving.neighbours import Neighbours, Separation, minimum_separation, neighbour_counts, neighbours
-from coord.moving.paths import PathFault, Paths, check_paths
-from coord.planning.candidate import (
-    CandidateFacts,
-    CandidateScore,
-    candidate_facts,
-    candidate_status,
-    score_candidate,
-    travel_time,
-)
-from coord.planning.external import Planner, plan_external
-from coord.planning.plan import Plan, plan, plan_auction, plan_exact, plan_greedy, plan_swap
-from coord.planning.readiness import (
-    AgentReadiness,
-    ZoneReadiness,
-    agent_can_travel,
-    agent_clock_ahead,
-    agent_memory_remaining_ticks,
-    agent_memory_valid,
-    agent_readiness,
-    agent_stale_ticks,
-    zone_blocked,
-    zone_idle_ticks,
-    zone_readiness,
-)
-from coord.planning.replan import Replan, replan
-from coord.planning.workspace import Workspace
-from coord.records import (
-    AGENT_DTYPE,
-    CONFIG_DTYPE,
-    COORD_UNREACHABLE_TRAVEL_TIME,
-    KERNEL_DTYPE,
-    NO_ZONE,
-    OBSTACLE_DTYPE,
-    RING_DTYPE,
-    ROW_DTYPE,
-    ZONE_DTYPE,
-    AgentMode,
-    AgentState,
-    GaussianKernel,
-    Obstacle,
-    PlanConfig,
-    WorkZone,
-)
-from coord.simulation.demand_spec import TASK_DTYPE
-from coord.simulation.events import EventKind, FleetEvent
-from coord.simulation.setup import Motion, Setup
-from coord.simulation.simulate import Run, simulate
-from coord.sites.geojson import import_geojson
-from coord.sites.importer import import_map, import_scen
-from coord.sites.lorr import LorrImport, import_lorr
-from coord.sites.scenario import Scenario
-from coord.sites.site_schema import json_schema
-from coord.status import (
-    Assignment,
-    AssignmentStats,
-    CoordStatus,
-    assignment_conflict,
-    assignment_ok,
-    assignment_rejected,
-    count_assignments_by_status,
-    empty_assignment_stats,
-    find_assignment_by_agent,
-    find_assignment_by_zone,
-)
-from coord.stl import coordination_stl, open_run
+Importing this package loads nothing of it, not even numpy; using a name loads what that name needs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tensor._source_folder import load_kernels
+
+if TYPE_CHECKING:
+    from coord.auditing.audit import audit
+    from coord.auditing.difference import Drift, DriftTick, FirstOther, drift
+    from coord.auditing.divergence import Divergence
+    from coord.auditing.report import Report, parse_checkpoint
+    from coord.cell import (
+        COORD_CELL_KEY_BYTES,
+        COORD_CELL_NEIGHBOR_COUNT,
+        CoordCell,
+        cell_from_units,
+        coord_cell_equal,
+        coord_cell_neighbor,
+        decode_coord_cell_key,
+        encode_coord_cell_key,
+        write_coord_cell_neighbors,
+    )
+    from coord.errors import (
+        BadInput,
+        CaseError,
+        CellError,
+        CoordError,
+        FrameError,
+        InputsError,
+        MapError,
+        OutputError,
+        ParameterError,
+        PlannerError,
+        RepeatError,
+        RowsError,
+        RunError,
+        ScenarioError,
+        TooLargeError,
+    )
+    from coord.explaining.explain import Explanation, Option, UnknownIdError, explain
+    from coord.fields.field import field_at, field_gradient, field_points, field_raster, gaussian_at
+    from coord.frames.decisions import (
+        DecisionLedger,
+        decision_ledger_assignment_rate,
+        decision_ledger_conflict_rate,
+        decision_ledger_rejected_rate,
+        decision_ledger_rows_per_frame,
+        decision_ledger_stale_agent_rate,
+        decision_ledger_tick_span,
+        decision_ledger_total_rows,
+    )
+    from coord.frames.digest import input_digest
+    from coord.frames.frame import (
+        DECISION_FRAME_BYTES,
+        DecisionFrame,
+        decision_frame_total_rows,
+        decode_frame_event,
+        encode_frame_event,
+    )
+    from coord.frames.frame_chain import FRAME_DTYPE, FrameFault, check_chain, decode_frames
+    from coord.frames.inputs import Inputs
+    from coord.geometry import distance, distance_sq
+    from coord.ground.grid import Grid
+    from coord.ground.rings import Rings
+    from coord.ground.wgs84 import enu_to_wgs84, wgs84_to_enu
+    from coord.health import CoordHealth, coord_health
+    from coord.measuring.metrics import Metrics, Scorer, TickMetrics, metrics, quality, tick_metrics
+    from coord.measuring.sweep import CaseResult, SetSummary, Spread, Sweep, process_pool, sweep
+    from coord.moving.first_solution import first_solution
+    from coord.moving.motion import straight_step
+    from coord.moving.neighbours import Neighbours, Separation, minimum_separation, neighbour_counts, neighbours
+    from coord.moving.paths import PathFault, Paths, check_paths
+    from coord.planning.candidate import (
+        CandidateFacts,
+        CandidateScore,
+        candidate_facts,
+        candidate_status,
+        score_candidate,
+        travel_time,
+    )
+    from coord.planning.external import Planner, plan_external
+    from coord.planning.plan import Plan, plan, plan_auction, plan_exact, plan_greedy, plan_swap
+    from coord.planning.readiness import (
+        AgentReadiness,
+        ZoneReadiness,
+        agent_can_travel,
+        agent_clock_ahead,
+        agent_memory_remaining_ticks,
+        agent_memory_valid,
+        agent_readiness,
+        agent_stale_ticks,
+        zone_blocked,
+        zone_idle_ticks,
+        zone_readiness,
+    )
+    from coord.planning.replan import Replan, replan
+    from coord.planning.workspace import Workspace
+    from coord.records import (
+        AGENT_DTYPE,
+        CONFIG_DTYPE,
+        COORD_UNREACHABLE_TRAVEL_TIME,
+        KERNEL_DTYPE,
+        NO_ZONE,
+        OBSTACLE_DTYPE,
+        RING_DTYPE,
+        ROW_DTYPE,
+        ZONE_DTYPE,
+        AgentMode,
+        AgentState,
+        GaussianKernel,
+        Obstacle,
+        PlanConfig,
+        WorkZone,
+    )
+    from coord.simulation.demand_spec import TASK_DTYPE
+    from coord.simulation.events import EventKind, FleetEvent
+    from coord.simulation.setup import Motion, Setup
+    from coord.simulation.simulate import Run, simulate
+    from coord.sites.geojson import import_geojson
+    from coord.sites.importer import import_map, import_scen
+    from coord.sites.lorr import LorrImport, import_lorr
+    from coord.sites.scenario import Scenario
+    from coord.sites.site_schema import json_schema
+    from coord.status import (
+        Assignment,
+        AssignmentStats,
+        CoordStatus,
+        assignment_conflict,
+        assignment_ok,
+        assignment_rejected,
+        count_assignments_by_status,
+        empty_assignment_stats,
+        find_assignment_by_agent,
+        find_assignment_by_zone,
+    )
+    from coord.stl import coordination_stl, open_run
+
+_kernels = load_kernels("coord")
+
+# Public name → module that defines it.
+_HOMES = {
+    "AGENT_DTYPE": "records",
+    "AgentMode": "records",
+    "AgentReadiness": "planning.readiness",
+    "AgentState": "records",
+    "Assignment": "status",
+    "AssignmentStats": "status",
+    "BadInput": "errors",
+    "CONFIG_DTYPE": "records",
+    "COORD_CELL_KEY_BYTES": "cell",
+    "COORD_CELL_NEIGHBOR_COUNT": "cell",
+    "COORD_UNREACHABLE_TRAVEL_TIME": "records",
+    "CandidateFacts": "planning.candidate",
+    "CandidateScore": "planning.candidate",
+    "CaseError": "errors",
+    "CaseResult": "measuring.sweep",
+    "CellError": "errors",
+    "CoordCell": "cell",
+    "CoordError": "errors",
+    "CoordHealth": "health",
+    "CoordStatus": "status",
+    "DECISION_FRAME_BYTES": "frames.frame",
+    "DecisionFrame": "frames.frame",
+    "DecisionLedger": "frames.decisions",
+    "Divergence": "auditing.divergence",
+    "Drift": "auditing.difference",
+    "DriftTick": "auditing.difference",
+    "EventKind": "simulation.events",
+    "Explanation": "explaining.explain",
+    "FRAME_DTYPE": "frames.frame_chain",
+    "FirstOther": "auditing.difference",
+    "FleetEvent": "simulation.events",
+    "FrameError": "errors",
+    "FrameFault": "frames.frame_chain",
+    "GaussianKernel": "records",
+    "Grid": "ground.grid",
+    "Inputs": "frames.inputs",
+    "InputsError": "errors",
+    "KERNEL_DTYPE": "records",
+    "LorrImport": "sites.lorr",
+    "MapError": "errors",
+    "Metrics": "measuring.metrics",
+    "Motion": "simulation.setup",
+    "NO_ZONE": "records",
+    "Neighbours": "moving.neighbours",
+    "OBSTACLE_DTYPE": "records",
+    "Obstacle": "records",
+    "Option": "explaining.explain",
+    "OutputError": "errors",
+    "ParameterError": "errors",
+    "PathFault": "moving.paths",
+    "Paths": "moving.paths",
+    "Plan": "planning.plan",
+    "PlanConfig": "records",
+    "Planner": "planning.external",
+    "PlannerError": "errors",
+    "RING_DTYPE": "records",
+    "ROW_DTYPE": "records",
+    "RepeatError": "errors",
+    "Replan": "planning.replan",
+    "Report": "auditing.report",
+    "Rings": "ground.rings",
+    "RowsError": "errors",
+    "Run": "simulation.simulate",
+    "RunError": "errors",
+    "Scenario": "sites.scenario",
+    "ScenarioError": "errors",
+    "Scorer": "measuring.metrics",
+    "Separation": "moving.neighbours",
+    "SetSummary": "measuring.sweep",
+    "Setup": "simulation.setup",
+    "Spread": "measuring.sweep",
+    "Sweep": "measuring.sweep",
+    "TASK_DTYPE": "simulation.demand_spec",
+    "TickMetrics": "measuring.metrics",
+    "TooLargeError": "errors",
+    "UnknownIdError": "explaining.explain",
+    "WorkZone": "records",
+    "Workspace": "planning.workspace",
+    "ZONE_DTYPE": "records",
+    "ZoneReadiness": "planning.readiness",
+    "agent_can_travel": "planning.readiness",
+    "agent_clock_ahead": "planning.readiness",
+    "agent_memory_remaining_ticks": "planning.readiness",
+    "agent_memory_valid": "planning.readiness",
+    "agent_readiness": "planning.readiness",
+    "agent_stale_ticks": "planning.readiness",
+    "assignment_conflict": "status",
+    "assignment_ok": "status",
+    "assignment_rejected": "status",
+    "audit": "auditing.audit",
+    "candidate_facts": "planning.candidate",
+    "candidate_status": "planning.candidate",
+    "cell_from_units": "cell",
+    "check_chain": "frames.frame_chain",
+    "check_paths": "moving.paths",
+    "coord_cell_equal": "cell",
+    "coord_cell_neighbor": "cell",
+    "coord_health": "health",
+    "coordination_stl": "stl",
+    "count_assignments_by_status": "status",
+    "decision_frame_total_rows": "frames.frame",
+    "decision_ledger_assignment_rate": "frames.decisions",
+    "decision_ledger_conflict_rate": "frames.decisions",
+    "decision_ledger_rejected_rate": "frames.decisions",
+    "decision_ledger_rows_per_frame": "frames.decisions",
+    "decision_ledger_stale_agent_rate": "frames.decisions",
+    "decision_ledger_tick_span": "frames.decisions",
+    "decision_ledger_total_rows": "frames.decisions",
+    "decode_coord_cell_key": "cell",
+    "decode_frame_event": "frames.frame",
+    "decode_frames": "frames.frame_chain",
+    "distance": "geometry",
+    "distance_sq": "geometry",
+    "drift": "auditing.difference",
+    "empty_assignment_stats": "status",
+    "encode_coord_cell_key": "cell",
+    "encode_frame_event": "frames.frame",
+    "enu_to_wgs84": "ground.wgs84",
+    "explain": "explaining.explain",
+    "field_at": "fields.field",
+    "field_gradient": "fields.field",
+    "field_points": "fields.field",
+    "field_raster": "fields.field",
+    "find_assignment_by_agent": "status",
+    "find_assignment_by_zone": "status",
+    "first_solution": "moving.first_solution",
+    "gaussian_at": "fields.field",
+    "import_geojson": "sites.geojson",
+    "import_lorr": "sites.lorr",
+    "import_map": "sites.importer",
+    "import_scen": "sites.importer",
+    "input_digest": "frames.digest",
+    "json_schema": "sites.site_schema",
+    "metrics": "measuring.metrics",
+    "minimum_separation": "moving.neighbours",
+    "neighbour_counts": "moving.neighbours",
+    "neighbours": "moving.neighbours",
+    "open_run": "stl",
+    "parse_checkpoint": "auditing.report",
+    "plan": "planning.plan",
+    "plan_auction": "planning.plan",
+    "plan_exact": "planning.plan",
+    "plan_external": "planning.external",
+    "plan_greedy": "planning.plan",
+    "plan_swap": "planning.plan",
+    "process_pool": "measuring.sweep",
+    "quality": "measuring.metrics",
+    "replan": "planning.replan",
+    "score_candidate": "planning.candidate",
+    "simulate": "simulation.simulate",
+    "straight_step": "moving.motion",
+    "sweep": "measuring.sweep",
+    "tick_metrics": "measuring.metrics",
+    "travel_time": "planning.candidate",
+    "wgs84_to_enu": "ground.wgs84",
+    "write_coord_cell_neighbors": "cell",
+    "zone_blocked": "planning.readiness",
+    "zone_idle_ticks": "planning.readiness",
+    "zone_readiness": "planning.readiness",
+}
 
 __all__ = [
     "AGENT_DTYPE",
@@ -300,7 +476,18 @@ def build_info() -> dict[str, object]:
     >>> build_info()["planners"]
     'greedy, swap, auction, exact, external'
     """
-    from coord.backend import ISA
     from coord.checks import PLANNERS
 
-    return {"isa": ISA, "planners": ", ".join(PLANNERS.values())}
+    return {"isa": _kernels.isa(), "planners": ", ".join(PLANNERS.values())}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        value = getattr(import_module(f"coord.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'coord' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

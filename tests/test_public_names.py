@@ -1,9 +1,12 @@
 """Every promised name can be imported from where it is promised."""
 
+import ast
 import pkgutil
+import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -183,6 +186,40 @@ def test_a_package_lists_its_public_names(package: str) -> None:
     assert {name for name in PROMISED[package].split() if name != "random"} <= listed | {"__version__"}
 
 
+@pytest.mark.parametrize("package", ["vector", "storage", "coord"])
+def test_each_lazy_name_is_the_one_that_type_checkers_see(package: str) -> None:
+    """What stands under TYPE_CHECKING, in the table of homes and in `__all__` says the same."""
+    top = import_module(package)
+    assert top.__file__ is not None
+    seen: dict[str, str] = {}
+    for node in ast.walk(ast.parse(Path(top.__file__).read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and re.match(rf"{package}\.[^_]", node.module or ""):
+            assert node.module is not None
+            seen |= {alias.name: node.module.removeprefix(f"{package}.") for alias in node.names}
+    inside = {"PLANNERS": "checks"} if package == "coord" else {}  # what build_info imports
+    assert seen == top._HOMES | inside
+    assert set(top._HOMES) == set(top.__all__) - {"build_info"}
+    assert dir(top) == sorted(top.__all__)
+    with pytest.raises(AttributeError, match=f"^module '{package}' has no attribute 'nothing'$"):
+        _ = top.nothing
+
+
+def test_coord_and_a_first_plan_stay_within_8_mb_of_numpy() -> None:
+    """Peaks of fresh processes, read at their ends; specs say 8 MB for `import coord`."""
+    report = "\nprint(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+
+    def peak_mb(code: str) -> float:
+        done = subprocess.run(
+            [sys.executable, "-c", code + report], cwd="/", capture_output=True, text=True, check=True
+        )
+        return int(done.stdout) / 1024
+
+    numpy = peak_mb("import numpy")
+    assert peak_mb("import coord") < numpy
+    plan = "import coord\ncoord.plan([coord.AgentState(id=1, speed=1.0)], [], [], [], coord.PlanConfig(), now_tick=0)"
+    assert peak_mb(plan) < numpy + 8
+
+
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
@@ -190,7 +227,7 @@ def test_a_package_lists_its_public_names(package: str) -> None:
         ("vector", {"numpy", "scipy", "blake3", "PIL"}),
         ("splat", {"numpy", "scipy", "PIL", "zlib", "OpenGL"}),
         ("storage", {"rocksdict", "lmdb", "cryptography", "scipy", "PIL"}),
-        ("coord", {"storage", "rocksdict", "lmdb", "cryptography", "scipy", "PIL"}),
+        ("coord", {"numpy", "storage", "rocksdict", "lmdb", "cryptography", "scipy", "PIL"}),
         ("droveway", {"numpy", "tensor", "vector", "splat", "storage", "coord", "click", "rich"}),
     ],
 )
