@@ -33,7 +33,7 @@ def command(
 
     .map (MovingAI): N agents and M zones on distinct free cells of the largest connected part, drawn from the seed.
     .scen (MovingAI): the starts of the first N lines are agents, their goals zones; the pairs are dropped.
-    .json (League of Robot Runners): its agents, and the tasks that are open at the start as zones.
+    .json (League of Robot Runners): its agents, its tasks as a replayed demand, its delays as [faults].
     .geojson: polygons are obstacles (or zones), points and lines zones; N agents are drawn around them.
     """
     ending = file.suffix.lower()
@@ -49,7 +49,7 @@ def command(
         raise UsageProblem(None, "a .geojson has its own zones: expected no --zones")
     if ending != ".geojson" and (origin is not None or polygons is not None):
         raise UsageProblem(None, f"--origin and --polygons belong to a .geojson, got a {ending}")
-    notes, scenario = [], None
+    notes, scenario, tasks = [], None, None
     from coord.errors import ScenarioError
 
     with reading(file), writing(site):
@@ -67,7 +67,7 @@ def command(
                 from coord.sites.lorr import import_lorr
 
                 found = import_lorr(file, site, agents=agents)
-                scenario, notes = found.scenario, list(found.dropped)
+                scenario, notes, tasks = found.scenario, list(found.dropped), found.tasks
             else:
                 from coord.sites.geojson import import_geojson
 
@@ -92,6 +92,7 @@ def command(
         "map": None if placed is None else site.parent / placed["file"],
         "agents": len(setup.agents),
         "zones": len(setup.zones),
+        "tasks": tasks,
         "obstacles": len(setup.obstacles),
         "seed": setup.seed,
     }

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from coord import MapError, OutputError, Scenario, ScenarioError, import_lorr
+from coord import MapError, OutputError, Scenario, ScenarioError, audit, import_lorr, simulate
+from coord.simulation.faults import Chance, Faults
 
 DATA = Path(os.environ.get("DROVEWAY_DATA") or Path(__file__).resolve().parents[2].parent / "shared" / "data") / "lorr"
 PROBLEM = {
@@ -48,32 +49,69 @@ def test_locations_are_rows_from_the_north(problem: Write, tmp_path: Path) -> No
     found = import_lorr(problem(), tmp_path / "out" / "SITE.toml")
     setup = found.scenario.setup
     assert list(zip(setup.agents["x"].tolist(), setup.agents["y"].tolist(), strict=True)) == [(0.5, 1.5), (2.5, 0.5)]
-    assert list(zip(setup.zones["x"].tolist(), setup.zones["y"].tolist(), strict=True)) == [
-        (1.5, 1.5), (0.5, 0.5), (2.5, 0.5),
+    assert (found.tasks, setup.motion.model, len(setup.zones)) == (4, "pibt", 0)
+    tasks = setup.demand.replayed  # of one tick by x; the fourth one comes when an agent could have done one
+    assert list(zip(tasks["tick"].tolist(), tasks["x"].tolist(), tasks["y"].tolist(), strict=True)) == [
+        (1, 0.5, 0.5), (1, 1.5, 1.5), (1, 2.5, 0.5), (2, 0.5, 1.5),
     ]  # fmt: skip
-    assert (found.tasks, setup.motion.model) == (4, "grid")
     assert found.dropped == (
-        "1 tasks open later: they are no zones of the first tick",
-        "of a task with several locations the first is its zone",
+        "of a task with several locations the first is its place",
+        "1 tasks come later, 1.2 a tick in tasks.jsonl: in the League one opens when another is done",
     )
     assert Scenario.load(tmp_path / "out" / "SITE.toml").setup.agents.tobytes() == setup.agents.tobytes()
 
 
 @pytest.mark.parametrize(
-    ("name", "agents", "zones"),
-    [("maze.domain/maze-example_40", 40, 60), ("random.domain/random-example_400", 400, 600)],
-)
-def test_the_example_problems_are_read(tmp_path: Path, name: str, agents: int, zones: int) -> None:
+    ("name", "agents", "tasks", "opening", "delay", "told"),
+    [
+        (
+            "maze.domain/maze-example_40", 40, 160, 60, (0.0003, [5, 12]),
+            "durationModel 'gaussian' is left out: a delay lasts 5 to 12 ticks, all alike",
+        ),
+        (
+            "random.domain/random-example_400", 400, 3200, 600, (0.01, [1, 4]),
+            "delays are drawn from delayConfig's seed by our generator: as likely, at other ticks",
+        ),
+    ],
+)  # fmt: skip
+def test_the_example_problems_run_and_are_made_again(
+    tmp_path: Path, name: str, agents: int, tasks: int, opening: int, delay: tuple[float, list[int]], told: str
+) -> None:
     found = import_lorr(DATA / f"{name}.json", tmp_path / "SITE.toml")
     setup = found.scenario.setup
-    assert (len(setup.agents), len(setup.zones)) == (agents, zones)
-    assert found.dropped[-1] == "delayConfig is left out: give delays in [faults]"
+    assert (len(setup.agents), found.tasks, len(setup.demand.replayed)) == (agents, tasks, tasks)
+    assert int((setup.demand.replayed["tick"] == 1).sum()) == opening
+    assert (found.scenario.document["faults"]["delay"], found.scenario.document["faults"]["delay_ticks"]) == delay
+    assert found.dropped[-1] == told
     with pytest.raises(OutputError):
         import_lorr(DATA / f"{name}.json", tmp_path / "SITE.toml")
-    half = (
-        import_lorr(DATA / f"{name}.json", tmp_path / "other.toml", agents=20).scenario.setup if agents == 40 else None
-    )
-    assert half is None or (len(half.agents), len(half.zones)) == (20, 30)
+    run = simulate(found.scenario, 200, ledger=tmp_path / "run", sync="os")
+    assert (run.cell_conflicts, run.tasks_refused) == (0, 0)
+    assert run.tasks_opened == int((setup.demand.replayed["tick"] <= 199).sum())
+    assert 0.4 * run.tasks_opened < run.tasks_served <= run.tasks_opened
+    report = audit(tmp_path / "run", resimulate=True)
+    assert report.ok, report
+
+
+def test_fewer_agents_have_fewer_open_tasks(tmp_path: Path) -> None:
+    setup = import_lorr(DATA / "maze.domain/maze-example_40.json", tmp_path / "SITE.toml", agents=20).scenario.setup
+    assert (len(setup.agents), int((setup.demand.replayed["tick"] == 1).sum())) == (20, 30)
+
+
+DELAYS = {"seed": 3, "minDelay": 0, "maxDelay": 2, "eventModel": "bernoulli", "pDelay": 0.5, "durationModel": "uniform"}
+
+
+def test_delays_of_the_league_become_faults(problem: Write, tmp_path: Path) -> None:
+    found = import_lorr(problem(delayConfig=DELAYS), tmp_path / "SITE.toml")
+    assert found.scenario.setup.faults == Faults({"delay": Chance(0.5, 1, 2)})
+    assert found.scenario.setup.seed == 3
+    assert found.dropped[-1] == "delays of 0 ticks last 1"
+
+
+def test_other_events_than_bernoulli_are_told_and_left_out(problem: Write, tmp_path: Path) -> None:
+    found = import_lorr(problem(delayConfig={**DELAYS, "eventModel": "poisson"}), tmp_path / "SITE.toml")
+    assert found.dropped[-1] == "delayConfig is left out: eventModel 'poisson' is none of [faults]"
+    assert found.scenario.setup.faults is None
 
 
 @pytest.mark.parametrize(
@@ -86,6 +124,16 @@ def test_the_example_problems_are_read(tmp_path: Path, name: str, agents: int, z
         ({"mapFile": "../m.map"}, "p.json: mapFile: expected a file below the folder of the problem, got '../m.map'"),
         ({"mapFile": "/m.map"}, "p.json: mapFile: expected a file below the folder of the problem, got '/m.map'"),
         ({"taskFile": 4}, "p.json: taskFile: expected the name of a file, got 4"),
+        ({"delayConfig": 4}, "p.json: delayConfig: expected an object, got 4"),
+        ({"delayConfig": {**DELAYS, "pDelay": 2}}, "p.json: delayConfig.pDelay: expected a number from 0 to 1, got 2"),
+        (
+            {"delayConfig": {**DELAYS, "minDelay": -1}},
+            "p.json: delayConfig.minDelay: expected a whole number from 0 to 4294967295, got -1",
+        ),
+        (
+            {"delayConfig": {**DELAYS, "minDelay": 3}},
+            "p.json: delayConfig.minDelay: expected at most maxDelay, 2, got 3",
+        ),
         ({"teamSize": 2**53 + 1}, "p.json: expected whole numbers of at most 2^53, got 9007199254740993"),
     ],
 )
