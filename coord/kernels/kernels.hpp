@@ -19,8 +19,9 @@ void field_points(const Field& field, float* out);
 void field_gradient(const Field& field, float* out);
 void gaussian_terms(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
 void blocked_points(const float* x, const float* y, size_t n, const Shapes& shapes, uint8_t* out);
+size_t ways_workspace(size_t shapes);
 void blocked_segments(const float* ax, const float* ay, const float* bx, const float* by, size_t n,
-                      const Shapes& shapes, uint8_t* out);
+                      const Shapes& shapes, void* workspace, uint8_t* out);
 bool point_blocked(float px, float py, const Shapes& shapes);
 bool segment_blocked(float ax, float ay, float bx, float by, const Shapes& shapes);
 struct Rect {

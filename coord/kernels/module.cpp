@@ -376,7 +376,17 @@ void bind_zones(nb::module_& m) {
                 "blocked_segments: all arrays must have the same length");
         require_all_aligned("blocked_segments", ax, ay, bx, by, out);
         require_apart({Span(out)}, kept.spans);
-        call_kernel([&] { kernels().blocked_segments(ax.data(), ay.data(), bx.data(), by.data(), n, s, out.data()); });
+        const size_t index_from = 8;  // segments that pay for an index of the obstacles
+        if (n < index_from || s.count < 32) {
+          call_kernel([&] {
+            kernels().blocked_segments(ax.data(), ay.data(), bx.data(), by.data(), n, s, nullptr, out.data());
+          });
+          return;
+        }
+        const Workspace w(kernels().ways_workspace(s.count));
+        call_kernel([&] {
+          kernels().blocked_segments(ax.data(), ay.data(), bx.data(), by.data(), n, s, w.memory, out.data());
+        });
       }, "ax"_a.noconvert(), "ay"_a.noconvert(), "bx"_a.noconvert(), "by"_a.noconvert(), "shapes"_a,
       "out"_a.noconvert());
   m.def("grid_components", [](In2<uint8_t> blocked, Out2<uint32_t> label, Out<uint32_t> queue) {

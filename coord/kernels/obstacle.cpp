@@ -1,6 +1,7 @@
 // Which points and segments obstacles block; the twin is coord/ground/obstacle_ref.py, step by step.
 #include "droveway/fpenv.hpp"
 #include "kernels.hpp"
+#include "ways.hpp"
 
 namespace DW_ISA {
 namespace {
@@ -218,9 +219,17 @@ void blocked_points(const float* x, const float* y, size_t n, const Shapes& shap
 }
 
 void blocked_segments(const float* ax, const float* ay, const float* bx, const float* by, size_t n,
-                      const Shapes& shapes, uint8_t* out) {
+                      const Shapes& shapes, void* workspace, uint8_t* out) {
   FpGuard guard;
-  for (size_t i = 0; i < n; ++i) out[i] = segment_blocked(ax[i], ay[i], bx[i], by[i], shapes);
+  if (workspace == nullptr) {
+    for (size_t i = 0; i < n; ++i) out[i] = segment_blocked(ax[i], ay[i], bx[i], by[i], shapes);
+    return;
+  }
+  Arena arena(workspace);
+  const WayIndex ways(&shapes, arena);
+  for (size_t i = 0; i < n; ++i) out[i] = ways.blocker(ax[i], ay[i], bx[i], by[i]) != kDead;
 }
+
+size_t ways_workspace(size_t shapes) { return WayIndex::workspace(shapes); }
 
 }  // namespace DW_ISA

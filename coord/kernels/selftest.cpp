@@ -130,7 +130,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
     table.blocked_points(zx.data(), zy.data(), kZones, shapes, blocked.data());
     points.add(blocked);
     std::vector<float> ax = r.places(kAgents, size), ay = r.places(kAgents, size), az = r.places(kAgents, 2.0f);
-    table.blocked_segments(ax.data(), ay.data(), zx.data(), zy.data(), kZones, shapes, crossed.data());
+    table.blocked_segments(ax.data(), ay.data(), zx.data(), zy.data(), kZones, shapes, nullptr, crossed.data());
     segments.add(crossed);
 
     // the problem: round 1 tests ways, round 2 has components and saturating scores

@@ -10,6 +10,7 @@ const droveway::CoordTable coord_table = {
     .gaussian_terms = gaussian_terms,
     .blocked_points = blocked_points,
     .blocked_segments = blocked_segments,
+    .ways_workspace = ways_workspace,
     .idle_norm = idle_norm,
     .zone_base = zone_base,
     .candidates = candidates,

@@ -90,9 +90,12 @@ struct CoordTable {
   void (*gaussian_terms)(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
   // out[i] = 1 where point i lies within reach of an obstacle
   void (*blocked_points)(const float* x, const float* y, size_t n, const Shapes& shapes, uint8_t* out);
-  // out[i] = 1 where the segment from a to b comes within reach of an obstacle
+  // out[i] = 1 where the segment from a to b comes within reach of an obstacle; without a workspace each obstacle is
+  // tested, which is cheaper for a few segments
   void (*blocked_segments)(const float* ax, const float* ay, const float* bx, const float* by, size_t n,
-                           const Shapes& shapes, uint8_t* out);
+                           const Shapes& shapes, void* workspace, uint8_t* out);
+  // bytes of the workspace above
+  size_t (*ways_workspace)(size_t shapes);
   // min(idle, cap) / cap
   void (*idle_norm)(const uint64_t* idle, size_t n, uint32_t cap, float* out);
   // w0·priority + w1·idle + w2·cover - w3·avoid
