@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-CIRCLE, BOX = 0, 2  # kinds of obstacles
+CIRCLE, BOX, CELLS = 0, 2, 3  # kinds of obstacles; cells: those of the map in a box
 
 if TYPE_CHECKING:
+    from coord.simulation.events import FleetEvent
     from coord.simulation.setup import Setup
     from coord.stl import RunReader
 
@@ -17,7 +18,8 @@ class Tracks:
     """Planned ticks `first` to `last`: counters of the frames, the agents' ways, services by zone.
 
     The ledger holds the state at the start of each planned tick: what happened since the start of the last one is not
-    in it. `points` has the places at each planned tick and, on a grid, those that lie between two of them.
+    in it. `points` has the places at each planned tick and, on a grid, those that lie between two of them; NaN where an
+    agent is not there. Agents and zones are all that ever were, ascending by id.
     """
 
     first: int | None = None
@@ -29,9 +31,10 @@ class Tracks:
     health_worst: int = 0
     agents: list[int] = field(default_factory=list)
     points: list[Any] = field(default_factory=list)  # f32[agents, 2] each, metres, in the order of time
-    zones: Any = None  # records of the last planned tick
+    zones: Any = None  # records, each as it was last seen
     served: Any = None  # i64[zones]
     steps_m: float = 0.0  # the way of all agents together, metres
+    changes: list["FleetEvent"] = field(default_factory=list)  # what came from outside after tick `first`
 
     @property
     def services(self) -> int:
@@ -48,9 +51,10 @@ def read_tracks(reader: "RunReader", start: int | None, stop: int | None, *, kee
     tracks = Tracks()
     grid = reader.scenario.grid
     ways = None if grid is None else GridWays(grid)
+    places: list[tuple[Any, Any]] = []  # ids of agents, where they are
+    services = _Services()
     before: Any = None
     goal: Any = None
-    served_before: Any = None
     for view in reader.frames():
         tick = view.frame.tick
         if start is not None and tick < start:
@@ -58,19 +62,16 @@ def read_tracks(reader: "RunReader", start: int | None, stop: int | None, *, kee
         if stop is not None and tick > stop:
             break
         agents, zones = view.inputs.agents, view.inputs.zones
-        place = np.stack([agents["x"], agents["y"]], axis=1)
-        if tracks.first is None:
-            tracks.first = tick
-            tracks.served = np.zeros(len(zones), np.int64)
-        elif len(place) == len(before):
-            between, gone = _between(ways, before, place, goal)
+        now = (agents["id"].copy(), np.stack([agents["x"], agents["y"]], axis=1))
+        services.add(agents, zones, view.rows)
+        if before is not None:
+            _, old, new = np.intersect1d(before[0], now[0], assume_unique=True, return_indices=True)
+            between, gone = _between(ways, before[1][old], now[1][new], goal[old])
             tracks.steps_m += gone
             if keep_points:
-                tracks.points += between
-        if served_before is not None and len(served_before) == len(zones):
-            tracks.served += served_before != zones["last_served_tick"]
-        before, served_before = place, zones["last_served_tick"].copy()
-        goal = _goals(view.rows, agents, zones)
+                places += [(now[0][new], step) for step in between]
+        before, goal = now, _goals(view.rows, agents, zones)
+        tracks.first = tick if tracks.first is None else tracks.first
         tracks.last = tick
         tracks.frames += 1
         tracks.assigned += view.frame.assigned
@@ -78,17 +79,94 @@ def read_tracks(reader: "RunReader", start: int | None, stop: int | None, *, kee
         tracks.conflicts += view.frame.conflicts
         tracks.health_worst = max(tracks.health_worst, view.frame.health)
         if keep_points:
-            tracks.points.append(place)
-        tracks.agents = agents["id"].tolist()
-        tracks.zones = zones.copy()
+            places.append(now)
+        if len(tracks.agents) != len(now[0]) or tracks.agents != now[0].tolist():
+            tracks.agents = np.union1d(np.array(tracks.agents, np.uint32), now[0]).tolist()
+    if tracks.first is not None and tracks.last is not None:
+        tracks.zones, tracks.served = services.result()
+        tracks.points = [_of_all(tracks.agents, *place) for place in places]
+        tracks.changes = [one for one in reader.changes() if tracks.first <= one.tick <= tracks.last]
     return tracks
+
+
+def _of_all(agents: list[int], ids: Any, places: Any) -> Any:
+    """f32[agents, 2] with NaN for those that are not there."""
+    import numpy as np
+
+    if len(ids) == len(agents):
+        return places
+    out = np.full((len(agents), 2), np.nan, np.float32)
+    out[np.searchsorted(np.array(agents, np.uint32), ids)] = places
+    return out
+
+
+class _Services:
+    """Services by zone, from what each planned tick shows; zones that have gone count as docs/metrics.md says."""
+
+    def __init__(self) -> None:
+        self._gone: list[Any] = []  # records and counts of zones that are no more
+        self._agents: Any = None
+        self._zones: Any = None
+        self._served: Any = None  # of the zones there
+        self._given: Any = None  # rows that give a zone
+
+    def add(self, agents: Any, zones: Any, rows: Any) -> None:
+        """One planned tick."""
+        import numpy as np
+
+        served = np.zeros(len(zones), np.int64)
+        if self._zones is not None:
+            _, old, new = np.intersect1d(self._zones["id"], zones["id"], assume_unique=True, return_indices=True)
+            later = zones["last_served_tick"][new] != self._zones["last_served_tick"][old]
+            served[new] = self._served[old] + later
+            left = np.ones(len(self._zones), np.bool_)
+            left[old] = False
+            if left.any():
+                ended = self._ended(agents, self._zones[left])
+                self._gone.append((self._zones[left], self._served[left] + ended))
+        self._agents, self._zones, self._served = agents.copy(), zones.copy(), served
+        self._given = rows[rows["status"] == 0]
+
+    def _ended(self, agents: Any, zones: Any) -> Any:
+        """Which zones that have gone were served: its agent worked there, or stands within its radius now."""
+        import numpy as np
+
+        ended = np.zeros(len(zones), np.int64)
+        holder = dict(zip(self._given["zone"].tolist(), self._given["agent"].tolist(), strict=True))
+        working = dict(zip(self._agents["id"].tolist(), (self._agents["mode"] == 2).tolist(), strict=True))
+        zone_of = dict(zip(self._agents["id"].tolist(), self._agents["zone"].tolist(), strict=True))
+        for row, zone in enumerate(zones):
+            who = holder.get(int(zone["id"]))
+            if who is None:
+                continue
+            at = int(np.searchsorted(agents["id"], who))
+            there = at < len(agents) and int(agents["id"][at]) == who
+            with np.errstate(all="ignore"):  # a run that does not verify may hold any number
+                near = there and float(
+                    np.hypot(np.hypot(*(agents[axis][at] - zone[axis] for axis in "xy")), agents["z"][at] - zone["z"])
+                ) <= float(zone["radius"])
+            ended[row] = near or (working.get(who, False) and zone_of[who] == int(zone["id"]))
+        return ended
+
+    def result(self) -> tuple[Any, Any]:
+        """Records of all zones, ascending by id, and how often each was served."""
+        import numpy as np
+
+        records = np.concatenate([*(records for records, _ in self._gone), self._zones])
+        counts = np.concatenate([*(counts for _, counts in self._gone), self._served])
+        order = np.argsort(records["id"], kind="stable")
+        ids, first = np.unique(records["id"][order], return_index=True)
+        if len(ids) == len(order):
+            return records[order], counts[order]
+        last = np.append(first[1:], len(order)) - 1  # an id that came back: as it was last seen, with all its services
+        return records[order][last], np.add.reduceat(counts[order], first)
 
 
 def _between(ways: Any, before: Any, place: Any, goal: Any) -> tuple[list[Any], float]:
     """Places between two planned ticks, and the metres gone. Without a map agents go straight: there are none."""
     import numpy as np
 
-    if ways is not None and len(goal) == len(place):
+    if ways is not None:
         between: tuple[list[Any], float] = ways.between(before, place, goal)
         return between
     return [], float(np.hypot(*(place - before).T.astype(np.float64)).sum())
@@ -121,10 +199,13 @@ def draw_tracks(tracks: Tracks, setup: "Setup", subtitle: str, footnote: str, pa
     picture.walls(_blocked_boxes(setup.grid) if setup.grid is not None else ())
     for obstacle in setup.obstacles:
         _draw_obstacle(picture, obstacle, setup)
+    for change in tracks.changes:
+        _draw_change(picture, change, setup)
     picture.trim()
     shift = 0.0 if setup.grid is None else 0.28 * float(setup.grid.cell_m)
     points = np.stack(tracks.points, axis=1) if tracks.points else np.zeros((0, 0, 2), np.float32)
-    for number, way in enumerate(points):
+    for number, places in enumerate(points):
+        way = places[np.isfinite(places).all(axis=1)]
         turns = np.ones(len(way), bool)
         turns[1:] = (way[1:] != way[:-1]).any(axis=1)
         picture.path(number, [(float(x), float(y)) for x, y in way[turns]], shift)
@@ -147,6 +228,7 @@ def _bounds(tracks: Tracks, setup: "Setup") -> tuple[float, float, float, float]
 
     places = [*tracks.points, np.stack([tracks.zones["x"], tracks.zones["y"]], axis=1)]
     every = np.concatenate(places)
+    every = every[np.isfinite(every).all(axis=1)]
     if not len(every):
         return 0.0, 0.0, 1.0, 1.0
     (x0, y0), (x1, y1) = every.min(axis=0).tolist(), every.max(axis=0).tolist()
@@ -183,14 +265,37 @@ def _draw_obstacle(picture: Any, obstacle: Any, setup: "Setup") -> None:
         picture.polygon(corners, stops=stops)
 
 
+def _draw_change(picture: Any, change: "FleetEvent", setup: "Setup") -> None:
+    """An obstacle that came, drawn as those of the site; it may have gone again."""
+    import numpy as np
+
+    from coord.records import OBSTACLE_DTYPE
+    from coord.simulation.events import EventKind
+
+    if change.kind != EventKind.OBSTACLE_ADDED:
+        return
+    obstacle = np.frombuffer(change.record, OBSTACLE_DTYPE)[0]
+    stops = int(obstacle["kind"]) == CELLS or (setup.grid is None and bool(setup.config.flags & 1))
+    if change.points:
+        corners = np.frombuffer(change.points, "<f4").reshape(-1, 2).tolist()
+        picture.polygon([(x, y) for x, y in corners], stops=stops)
+    elif obstacle["kind"] == CIRCLE:
+        picture.disc(float(obstacle["x"]), float(obstacle["y"]), float(obstacle["radius"]), stops=stops)
+    else:
+        picture.polygon(_box(obstacle), stops=stops)
+
+
+def _box(obstacle: Any) -> list[tuple[float, float]]:
+    x, y, half_x, half_y = (float(obstacle[name]) for name in ("x", "y", "radius", "half_y"))
+    return [(x + i * half_x, y + j * half_y) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+
+
 def _corners(obstacle: Any, setup: "Setup") -> list[tuple[float, float]]:
     """The corners of a box or a polygon, the centre of a circle."""
-    x, y, half_x = float(obstacle["x"]), float(obstacle["y"]), float(obstacle["radius"])
     if obstacle["kind"] == CIRCLE:
-        return [(x, y)]
+        return [(float(obstacle["x"]), float(obstacle["y"]))]
     if obstacle["kind"] == BOX:
-        half_y = float(obstacle["half_y"])
-        return [(x + i * half_x, y + j * half_y) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+        return _box(obstacle)
     if setup.rings is None:
         return []
     entry = setup.rings.table[int(obstacle["ring"])]

@@ -13,7 +13,8 @@ from coord.auditing.tick_seek import first_at_or_after, kind_of, last_frame_befo
 from coord.errors import InputsError, RunError
 from coord.frames.frame import DecisionFrame, decode_frame_event
 from coord.frames.inputs import Inputs, apply
-from coord.frames.kinds import FRAME, INPUTS
+from coord.frames.kinds import CHANGE, FRAME, INPUTS
+from coord.simulation.events import FleetEvent
 from coord.simulation.setup import Setup, setup_from_map
 
 if TYPE_CHECKING:
@@ -128,6 +129,14 @@ class RunReader:
                 if state is None:
                     self.skipped, self._skipped_tick = self.skipped + 1, frame.tick
                 parts, number = [], int.from_bytes(frame.effect[8:16], "little") + 1
+
+    def changes(self) -> Iterator[FleetEvent]:
+        """What came to the fleet from outside, in the order in which it was applied; retired events are left out."""
+        from coord import stl
+
+        for _, event in self._ledger.scan(retired=True):
+            if kind_of(event) == CHANGE:
+                yield stl.fleet_event(cast("Event", event))
 
     def kinds(self) -> dict[str, int]:
         """How many events of each kind the ledger holds, in the order of their first event; "retired" are those whose

@@ -76,7 +76,7 @@ class Corners:
         return clear
 
     def from_place(self, x: np.float32, y: np.float32) -> npt.NDArray[np.bool_]:
-        """The corners that can be seen from a place: `clear`, knowing that no corner stands within half of the slack."""
+        """The corners that can be seen from a place: `clear`, as no corner stands within half of the slack."""
         n = len(self)
         ax, ay = np.full(n, x), np.full(n, y)
         near = bool(backend.blocked_points(ax[:1], ay[:1], self.wide).any())

@@ -54,6 +54,7 @@ class Run:
     zones_served: int  # zones served at least once
     cell_conflicts: int  # agents beyond the first in a cell, summed over ticks
     interrupted: bool
+    waits: int = 0  # travelling agents that found no way, or none yet, summed over ticks: `Steps.waits`
     events: Mapping[str, int] = field(default_factory=dict)  # what happened from outside, counted by kind
     tasks_opened: int = 0  # tasks that came
     tasks_served: int = 0
@@ -255,6 +256,7 @@ class _Loop:
             served=world.served,
             zones_served=world.visited_before + int(world.visited.sum()),
             cell_conflicts=world.cell_conflicts,
+            waits=world.waits,
             interrupted=interrupted,
             events=dict(sorted(self._events.items())),
             tasks_opened=world.tasks_opened,

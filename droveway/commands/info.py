@@ -12,6 +12,7 @@ from droveway.main import command as declare
 from droveway.output import Output, table
 
 SHOWN_MAX: Final = 12
+SCHEMA: Final = 'python -c "import coord, json; print(json.dumps(coord.json_schema()))"'
 
 
 @declare("info")
@@ -25,7 +26,10 @@ def command(out: Output, file: Path) -> int:
     from droveway.file_info import describe
 
     record = describe(out, file)
-    out.result(record, table([(key.replace("_", " "), _value(key, value)) for key, value in record.items()]))
+    rows = [(key.replace("_", " "), _value(key, value)) for key, value in record.items()]
+    if record["kind"] == "site":
+        rows.append(("schema", SCHEMA))
+    out.result(record, table(rows))
     return exits.YES
 
 

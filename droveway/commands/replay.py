@@ -1,6 +1,8 @@
 """`droveway replay RUN|URL`."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -9,6 +11,8 @@ from droveway.exits import InputProblem, UsageProblem, quoted, writing
 from droveway.main import PATH, WholeNumber, place
 from droveway.main import command as declare
 from droveway.output import Output, table
+
+CHANGES_SHOWN: Final = 12
 
 
 @declare("replay")
@@ -30,6 +34,7 @@ def command(out: Output, run: Path | str, start: int | None, stop: int | None, p
     if png is not None and not png.parent.is_dir():
         raise UsageProblem(png, f"expected the folder {png.parent} to exist", f"mkdir -p {quoted(png.parent)}")
     from coord.health import CoordHealth
+    from droveway.change_text import change_counts, change_line
     from droveway.reading_run import opened_run
     from droveway.run_tracks import draw_tracks, read_tracks
 
@@ -61,6 +66,7 @@ def command(out: Output, run: Path | str, start: int | None, stop: int | None, p
         "zones_served": int((tracks.served > 0).sum()),
         "way_m": tracks.steps_m,
         "health_worst": health,
+        "events": change_counts(tracks.changes),
         "size": size,
         "root": root,
         "png": png,
@@ -71,12 +77,12 @@ def command(out: Output, run: Path | str, start: int | None, stop: int | None, p
         subtitle = f"{ticks} · {fleet} · planner {setup.planner} · seed {setup.seed}"
         with writing(png):
             draw_tracks(tracks, setup, subtitle, f"drawn from the ledger alone · root {root.hex()}", png)
-    out.result(record, described(record))
+    out.result(record, described(record, [change_line(change) for change in tracks.changes]))
     return exits.YES
 
 
-def described(record: dict[str, object]) -> str:
-    """The record for people."""
+def described(record: dict[str, object], changes: Sequence[str]) -> str:
+    """The record for people, with a line a change from outside: the first ones where there are many."""
     root = record["root"]
     assert isinstance(root, bytes)
     fleet = f"{record['agents']} agents, {record['zones']} zones"
@@ -86,6 +92,7 @@ def described(record: dict[str, object]) -> str:
         f"worst health {record['health_worst']}"
     )
     services = f"{record['services']} services"
+    more = len(changes) - CHANGES_SHOWN
     rows = [
         ("run", f"{record['run']}"),
         ("site", f"{record['name']}, seed {record['seed']}, planner {record['planner']}"),
@@ -94,6 +101,8 @@ def described(record: dict[str, object]) -> str:
         ("a plan", plan),
         ("zones", f"{services} at {record['zones_served']} zones, up to the start of tick {record['last_tick']}"),
         ("way", f"{record['way_m']:.0f} m, all agents together"),
+        *(("events" if i == 0 else "", line) for i, line in enumerate(changes[:CHANGES_SHOWN])),
+        *([("", f"and {more} more: --json counts them")] if more > 0 else ()),
         ("ledger", f"{record['size']} events"),
         ("root", root.hex()),
     ]

@@ -162,6 +162,7 @@ def summary(run: Any, scenario: Any, folder: Path, seed: int | None, planner: st
         "served": run.served,
         "zones_served": run.zones_served,
         "cell_conflicts": None if setup.grid is None else run.cell_conflicts,
+        "waits": run.waits,
         "events": dict(run.events),
         "tasks_opened": run.tasks_opened,
         "tasks_served": run.tasks_served,
@@ -180,7 +181,9 @@ def happened(record: dict[str, object]) -> list[tuple[str, str]]:
     assert isinstance(events, dict)
     rows = []
     if events:
-        rows.append(("events", ", ".join(f"{count} {kind}" for kind, count in events.items())))
+        from droveway.change_text import counted
+
+        rows.append(("events", counted(events)))
     if record["tasks_opened"] or record["tasks_refused"]:
         counts = [(name, record[f"tasks_{name}"]) for name in ("opened", "served", "expired", "refused")]
         rows.append(("tasks", ", ".join(f"{count} {name}" for name, count in counts)))
@@ -206,6 +209,7 @@ def described(record: dict[str, object]) -> str:
             "work",
             f"{record['served']} services at {record['zones_served']} zones, {share}",
         ),
+        *([("waits", f"{record['waits']} times an agent found no way, or none yet")] if record["waits"] else ()),
         *happened(record),
         ("ledger", f"{record['size']} events"),
         ("root", root.hex()),

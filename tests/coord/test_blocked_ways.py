@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from coord import Obstacle, PlanConfig, Rings, backend
+from coord.ground import obstacle_ref
+from coord.ground.obstacle import shapes_of
+from coord.records import OBSTACLE_DTYPE
 
 needs_kernels = pytest.mark.skipif(backend.REFERENCE, reason="DROVEWAY_ISA=ref: nothing to compare the twins with")
 
@@ -53,6 +56,29 @@ def test_kernels_give_the_bits_of_the_twins_behind_obstacles(
         found = fleet.plan()
         assert found.rows.tobytes() == expected.rows.tobytes()
         assert (found.bound, found.work) == (expected.bound, expected.work)
+
+
+@needs_kernels
+@pytest.mark.parametrize("count", [31, 32, 33, 300, 1000])
+def test_many_segments_asked_through_the_index_are_those_asked_one_by_one(count: int) -> None:
+    """Where a call has many segments and obstacles the kernel makes an index of the obstacles first."""
+    draw = np.random.Generator(np.random.PCG64(count))
+    records = np.zeros(count, OBSTACLE_DTYPE)
+    records["id"], records["kind"] = np.arange(count), np.arange(count) % 3
+    for name, most in (("x", 900), ("y", 900), ("radius", 12), ("half_y", 20), ("margin", 2)):
+        records[name] = draw.uniform(0, most, count)
+    corners = [[(x, y), (x + 15, y + 3), (x + 4, y + 17)] for x, y in draw.uniform(0, 900, (7, 2)).tolist()]
+    records["ring"] = np.where(records["kind"] == 1, np.arange(count) % 7, 0)
+    shapes = shapes_of(records, Rings.of(corners))
+    ends = draw.uniform(-10, 910, (4, 400)).astype(np.float32)
+    ends[2:, :200] = ends[:2, :200] + draw.uniform(-20, 20, (2, 200)).astype(np.float32)
+    ends[2:, 390:] = ends[:2, 390:]  # points
+    found = backend.blocked_segments(*ends, shapes)
+    alone = [bool(backend.blocked_segments(*(column[i : i + 1] for column in ends), shapes)[0]) for i in range(400)]
+    assert found.tolist() == alone
+    assert found.any()
+    if count <= 300:
+        assert obstacle_ref.blocked_segments(*ends, shapes).tolist() == alone
 
 
 @needs_kernels

@@ -34,6 +34,7 @@ def test_the_result_is_one_object_with_stable_keys(ask: Ask, tmp_path: Path) -> 
         "served",
         "zones_served",
         "cell_conflicts",
+        "waits",
         "events",
         "tasks_opened",
         "tasks_served",
