@@ -279,7 +279,7 @@ def neighbour_counts(x: F32, y: F32, z: F32 | None, radius: np.float32, limit: i
     out = np.empty(len(x), np.uint32)
     if len(x) == 0:
         return out
-    total: int = _kernels.neighbour_counts(x, y, z, _crowd_order(x, y), float(radius), limit, out)
+    total: int = _kernels.neighbour_counts(x, y, z, None, float(radius), limit, out)
     return out if total <= limit else None
 
 
@@ -289,7 +289,7 @@ def neighbour_lists(x: F32, y: F32, z: F32 | None, radius: np.float32, start: U3
         return neighbours_ref.neighbour_lists(x, y, z, radius)
     index = np.empty(int(start[-1]), np.uint32)
     if len(x) != 0:
-        _kernels.neighbour_lists(x, y, z, _crowd_order(x, y), float(radius), start, index)
+        _kernels.neighbour_lists(x, y, z, None, float(radius), start, index)
     return index
 
 

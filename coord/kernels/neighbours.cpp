@@ -1,4 +1,5 @@
 // Neighbours within a radius and the closest pair; the twin is coord/moving/neighbours_ref.py.
+#include "cells.hpp"
 #include "crowd.hpp"
 #include "droveway/fpenv.hpp"
 #include "droveway/parallel.hpp"
@@ -34,15 +35,16 @@ void list_near(const Crowd<flat>& c, const Box1& a, F32x16 reach, int h, size_t 
   }
 }
 
-// The sixteen points of a group, and which of them a point is near.
+// Sixteen points, and which of them a point is near.
 template <bool flat>
 struct Group {
   const float *cx, *cy, *cz;
   F32x16 x, y, z, reach;
-  Group(const Crowd<flat>& c, size_t g, float radius)
-      : cx(c.x), cy(c.y), cz(c.z), x(F32x16::load(c.x + 16 * g)), y(F32x16::load(c.y + 16 * g)), z(F32x16::zero()),
+  template <class Sorted>
+  Group(const Sorted& c, size_t first, float radius)
+      : cx(c.x), cy(c.y), cz(c.z), x(F32x16::load(c.x + first)), y(F32x16::load(c.y + first)), z(F32x16::zero()),
         reach(F32x16::set1(radius * radius)) {
-    if constexpr (!flat) z = F32x16::load(c.z + 16 * g);
+    if constexpr (!flat) z = F32x16::load(c.z + first);
   }
   DW_INLINE M32x16 near(size_t place) const {
     F32x16 dz = F32x16::zero();
@@ -63,7 +65,7 @@ DW_INLINE U32x16 count_listed(const Group<flat> group, const Listed& list, U32x1
 
 template <bool flat>
 void count_group(const Crowd<flat>& c, size_t g, float radius, uint32_t* count, uint64_t* total) {
-  const Group<flat> group(c, g, radius);
+  const Group<flat> group(c, 16 * g, radius);
   U32x16 sum = U32x16::zero();
   Listed list;
   auto full = [&] {
@@ -112,7 +114,7 @@ void sort_numbers(uint32_t* v, size_t n) {
 
 template <bool flat>
 void list_group(const Crowd<flat>& c, size_t g, float radius, const uint32_t* start, uint32_t* index) {
-  const Group<flat> group(c, g, radius);
+  const Group<flat> group(c, 16 * g, radius);
   uint32_t at[16];
   const size_t lanes = c.n - 16 * g < 16 ? c.n - 16 * g : 16;
   for (size_t l = 0; l < lanes; ++l) at[l] = start[c.number[16 * g + l]];
@@ -138,7 +140,7 @@ void list_group(const Crowd<flat>& c, size_t g, float radius, const uint32_t* st
 }
 
 struct Call {
-  const void* crowd;
+  const void* sorted;
   float radius;
   uint64_t limit, total;
   uint32_t* count;
@@ -147,12 +149,79 @@ struct Call {
 };
 
 template <bool flat>
-void run(const Points& p, Call& call, void* workspace) {
-  const Crowd<flat> crowd(p, Arena(workspace));
-  call.crowd = &crowd;
+DW_INLINE void count_row(const Cells<flat>& c, uint32_t row, float radius, uint32_t* count, uint64_t* total) {
+  const U32x16 one = U32x16::set1(1);
+  uint64_t all = 0;
+  c.groups(row, [&](size_t first, size_t lanes, const typename Cells<flat>::Runs& runs) DW_LAMBDA {
+    const Group<flat> group(c, first, radius);
+    U32x16 sum = U32x16::zero();
+    for (int i = 0; i < 3; ++i)
+      for (size_t place = runs.first[i]; place < runs.end[i]; ++place) {
+        const M32x16 near = group.near(place);
+        sum = select(near, sum + one, sum);
+      }
+    uint32_t found[16];
+    store(found, sum);
+    for (size_t l = 0; l < lanes; ++l) {
+      count[c.number[first + l]] = found[l] - 1;  // itself is always near
+      all += found[l] - 1;
+    }
+  });
+  *total += all;
+}
+
+template <bool flat>
+void list_row(const Cells<flat>& c, uint32_t row, float radius, const uint32_t* start, uint32_t* index) {
+  c.groups(row, [&](size_t first, size_t lanes, const typename Cells<flat>::Runs& runs) DW_LAMBDA {
+    const Group<flat> group(c, first, radius);
+    const uint32_t inside = lanes < 16 ? (1u << lanes) - 1 : 0xFFFFu;
+    uint32_t at[16], end[16];
+    for (size_t l = 0; l < lanes; ++l) {
+      at[l] = start[c.number[first + l]];
+      end[l] = start[c.number[first + l] + 1];
+    }
+    for (int i = 0; i < 3; ++i)
+      for (size_t place = runs.first[i]; place < runs.end[i]; ++place) {
+        uint32_t in = lane_bits(group.near(place)) & inside;
+        if (place - first < 16) in &= ~(1u << (place - first));
+        for (; in != 0; in &= in - 1) {
+          const size_t l = size_t(__builtin_ctz(in));
+          if (at[l] < end[l]) index[at[l]++] = c.number[place];
+        }
+      }
+    for (size_t l = 0; l < lanes; ++l) {
+      const uint32_t from = start[c.number[first + l]];
+      sort_numbers(index + from, at[l] - from);
+    }
+  });
+}
+
+constexpr uint32_t kRowsPerBlock = 16;
+
+template <bool flat>
+void run_cells(const Cells<flat>& cells, Call& call) {
+  call.sorted = &cells;
   const auto block = [](void* context, size_t b) {
     Call& job = *static_cast<Call*>(context);
-    const Crowd<flat>& c = *static_cast<const Crowd<flat>*>(job.crowd);
+    const Cells<flat>& c = *static_cast<const Cells<flat>*>(job.sorted);
+    if (__atomic_load_n(&job.total, __ATOMIC_RELAXED) > job.limit) return;  // refused already
+    uint64_t total = 0;
+    for (uint32_t r = uint32_t(b) * kRowsPerBlock; r < (b + 1) * kRowsPerBlock && r < c.rows; ++r) {
+      if (job.start == nullptr) count_row(c, r, job.radius, job.count, &total);
+      else list_row(c, r, job.radius, job.start, job.index);
+    }
+    __atomic_fetch_add(&job.total, total, __ATOMIC_RELAXED);
+  };
+  dw_parallel((cells.rows + kRowsPerBlock - 1) / kRowsPerBlock, block, &call);
+}
+
+template <bool flat>
+void run_crowd(const Points& p, Call& call, Arena arena) {
+  const Crowd<flat> crowd(p, arena);
+  call.sorted = &crowd;
+  const auto block = [](void* context, size_t b) {
+    Call& job = *static_cast<Call*>(context);
+    const Crowd<flat>& c = *static_cast<const Crowd<flat>*>(job.sorted);
     if (__atomic_load_n(&job.total, __ATOMIC_RELAXED) > job.limit) return;  // refused already
     uint64_t total = 0;
     for (size_t g = b * kGroupsPerBlock; g < (b + 1) * kGroupsPerBlock && g < c.groups; ++g) {
@@ -162,6 +231,21 @@ void run(const Points& p, Call& call, void* workspace) {
     __atomic_fetch_add(&job.total, total, __ATOMIC_RELAXED);
   };
   dw_parallel((crowd.groups + kGroupsPerBlock - 1) / kGroupsPerBlock, block, &call);
+}
+
+// Cells where they hold few points each, a tree of boxes where points crowd or an order was given.
+template <bool flat>
+void run(Points p, Call& call, void* workspace) {
+  Arena arena(workspace);
+  if (p.n == 0) return;
+  if (p.order == nullptr) {
+    Cells<flat> cells;
+    if (cells.fill(p, call.radius, arena)) return run_cells(cells, call);
+    uint32_t* order = arena.take<uint32_t>(p.n);
+    morton_order(p.x, p.y, p.n, order, arena);
+    p.order = order;
+  }
+  run_crowd<flat>(p, call, arena);
 }
 
 // The closest pair so far: by square distance, then by the lower number, then by the higher one.
@@ -242,8 +326,9 @@ Closest closest(const Points& p, void* workspace) {
 }  // namespace
 
 size_t crowd_workspace(size_t n) {
-  const size_t tree = Crowd<false>::bytes(n), sort = 3 * Arena::bytes(n * 4) + 64;
-  return tree < sort ? sort : tree;
+  const size_t tree = Crowd<false>::bytes(n), sort = 3 * Arena::bytes(n * 4) + 64, cells = Cells<false>::bytes(n);
+  const size_t ordered = Arena::bytes(n * 4) + (tree < sort ? sort : tree);
+  return ordered < cells ? cells : ordered;
 }
 
 void crowd_order(const float* x, const float* y, size_t n, uint32_t* order, void* workspace) {
