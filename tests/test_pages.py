@@ -23,6 +23,7 @@ def sessions(text: str) -> str:
         ("docs/planners.md", 15),
         ("docs/sweeps.md", 8),
         ("docs/fleets.md", 2),
+        ("docs/around.md", 8),
     ],
 )
 def test_a_page_of_sessions_shows_what_python_answers(

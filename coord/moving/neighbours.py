@@ -1,8 +1,9 @@
 """Neighbours: which points lie within a radius of each other, and the closest pair.
 
 Distances are float32 in the order of `distance_sq`: (dx·dx + dy·dy) + dz·dz, compared with radius·radius. The points
-are sorted along a space-filling curve and looked at sixteen at a time, so time and memory grow with the points and the
-neighbours they have, wherever they stand; neither the order of the points nor that of the search reaches a result.
+are sorted by cells a little wider than the radius, or along a space-filling curve where they crowd in few cells, and
+looked at sixteen at a time, so time and memory grow with the points and the neighbours they have, wherever they stand;
+neither the order of the points nor that of the search reaches a result.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from tensor.float_mode import plain_mode
 
 F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]
-PointArray: TypeAlias = "NDArray[Any]"
+PointArray: TypeAlias = "NDArray[Any] | tuple[F32, F32] | tuple[F32, F32, F32]"
 _Columns: TypeAlias = "tuple[F32, F32, F32 | None]"
 
 ENTRIES_MAX = 16_000_000  # 64 MB of neighbours
+LIMIT_M = np.float32(2.0**20)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +50,7 @@ class Separation(NamedTuple):
 
 @plain_mode()
 def neighbours(
-    points: PointArray,  # f32[n, 2] or f32[n, 3] metres, or records with x, y and z
+    points: PointArray,  # f32[n, 2] or f32[n, 3] metres, columns x, y and perhaps z, or records with x, y and z
     radius_m: float,
     *,
     entries_max: int = ENTRIES_MAX,
@@ -102,7 +104,7 @@ def minimum_separation(points: PointArray) -> Separation | None:
     x, y, z = _columns(points, "minimum_separation")
     if len(x) < 2:
         return None
-    if points.dtype.names is None:
+    if isinstance(points, tuple) or points.dtype.names is None:
         square, first, second = backend.closest_pair(x, y, z)
         return Separation(float(np.sqrt(square)), first, second)
     ids = points["id"]
@@ -122,9 +124,11 @@ def _radius(radius_m: float, name: str) -> np.float32:
 
 def _columns(points: PointArray, name: str) -> _Columns:
     """Contiguous x, y and z; z is None where there is none, or where it is 0 everywhere."""
-    if not isinstance(points, np.ndarray):
+    if isinstance(points, tuple):
+        columns = _given(points, name)
+    elif not isinstance(points, np.ndarray):
         raise TypeError(f"{name}: points must be float32[n, 2 or 3] or records, got {type(points).__name__}")
-    if points.dtype.names is not None and {"x", "y", "z"} <= set(points.dtype.names) and points.ndim == 1:
+    elif points.dtype.names is not None and {"x", "y", "z"} <= set(points.dtype.names) and points.ndim == 1:
         columns = [np.ascontiguousarray(points[axis], np.float32) for axis in "xyz"]
     elif points.dtype == np.float32 and points.ndim == 2 and points.shape[1] in (2, 3):
         columns = [np.ascontiguousarray(points[:, axis]) for axis in range(points.shape[1])]
@@ -134,9 +138,19 @@ def _columns(points: PointArray, name: str) -> _Columns:
             f"{name}: points must be float32[n, 2 or 3] or records, got {points.dtype}{list(points.shape)}{hint}"
         )
     for axis, column in zip("xyz", columns, strict=False):
-        bad = magnitude(column) > POSITION_BITS
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
+        if len(column) and not (column.min() >= -LIMIT_M and column.max() <= LIMIT_M):  # NaN is neither
+            row = int(np.flatnonzero(magnitude(column) > POSITION_BITS)[0])
             raise BadInput("points", row, axis, f"must be finite and within 2^20 m, got {column[row]}")
     flat = len(columns) == 2 or not columns[2].any()
     return columns[0], columns[1], None if flat else columns[2]
+
+
+def _given(points: tuple[F32, ...], name: str) -> list[F32]:
+    """Columns of the caller's, as they are."""
+    if len(points) not in (2, 3) or not all(
+        isinstance(column, np.ndarray) and column.dtype == np.float32 and column.ndim == 1 for column in points
+    ):
+        raise TypeError(f"{name}: columns must be x, y and perhaps z, each float32[n]")
+    if any(len(column) != len(points[0]) for column in points):
+        raise ValueError(f"{name}: columns must be of one length, got {', '.join(str(len(c)) for c in points)}")
+    return [np.ascontiguousarray(column) for column in points]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,42 @@ def test_groups_and_boxes_pass_over_no_neighbour(kind: str, dims: int) -> None:
         found = neighbours(points, radius)
         assert (np.diff(found.start).tobytes(), found.index.tobytes()) == (counts, lists)
         assert neighbour_counts(points, radius).tobytes() == counts
+
+
+@pytest.mark.parametrize("far", [0.0, 1000.0, 2.0**20 - 64])
+@pytest.mark.parametrize("radius", [0.0, 1e-30, 0.25, 1.0, 1.0000001, 40.0])
+def test_cells_pass_over_no_neighbour_at_their_sides(far: float, radius: float) -> None:
+    """Points on a lattice stand on the sides of cells; few far ones make the cells' numbers as inexact as they get."""
+    points = (site("lattice", 900, 2) / 4).astype(np.float32) + np.float32(far)
+    for some in (points, np.concatenate([points, -points[:3]]), points[:, ::-1].copy(), points * np.float32([1, 0])):
+        assert neighbour_counts(some, radius).tobytes() == brute(some, radius)[0]
+        assert neighbours(some, radius).index.tobytes() == brute(some, radius)[1]
+
+
+def test_points_that_crowd_in_few_cells_are_found_in_bounded_time() -> None:
+    points = site("clusters", 40_000, 2)  # one to four cells hold them all, and few are near
+    began = time.thread_time()
+    counts = neighbour_counts(points, 1e-4)
+    assert time.thread_time() - began < 1.0
+    some = points[:: len(points) // 20]
+    near = [(((points - one) ** 2).sum(axis=1) <= np.float32(1e-4) ** 2).sum() - 1 for one in some]
+    assert counts[:: len(points) // 20].tolist() == near
+
+
+def test_columns_are_taken_as_they_are() -> None:
+    points = site("uniform", 500, 3)
+    x, y, z = (np.ascontiguousarray(points[:, axis]) for axis in range(3))
+    assert neighbour_counts((x, y, z), 9.0).tobytes() == neighbour_counts(points, 9.0).tobytes()
+    assert neighbours((x, y), 5.0).index.tobytes() == neighbours(points[:, :2], 5.0).index.tobytes()
+    assert minimum_separation((x, y, z)) == minimum_separation(points)
+    assert minimum_separation((x[::2], y[::2])) == minimum_separation(points[::2, :2])
+    for columns, error, text in (
+        ((x,), TypeError, "neighbours: columns must be x, y and perhaps z, each float32[n]"),
+        ((x, y.astype(float)), TypeError, "neighbours: columns must be x, y and perhaps z, each float32[n]"),
+        ((x, y[:-1]), ValueError, "neighbours: columns must be of one length, got 500, 499"),
+    ):
+        with pytest.raises(error, match=f"^{re.escape(text)}$"):
+            neighbours(columns, 1.0)  # type: ignore[arg-type]
 
 
 @given(places)
