@@ -105,7 +105,7 @@ def checked_plan(seen: Situation, returned: object, *, compare: bool = True) -> 
 
     compare: whether the other fields of whole rows must be what they should be; else they are not looked at.
     """
-    claims = claims_of(returned, later_zones(seen.config))
+    claims = claims_of(returned, later_zones(seen.config), len(seen.agents))
     made = _Check(seen, claims).plan()
     if compare and claims.rows is not None:
         _same_fields(made.rows, claims)

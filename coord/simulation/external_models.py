@@ -93,7 +93,7 @@ class GuardedMotion:
         gone = self._metres(getattr(steps, "gone_m", None), "gone_m", agents, rows)
         conflicts = _whole(getattr(steps, "conflicts", None))
         if conflicts is None:
-            text = f"must be a whole number of at least 0, got {getattr(steps, 'conflicts', None)!r}"
+            text = f"must be a whole number of at least 0, got {_brief(getattr(steps, 'conflicts', None))}"
             raise self._error("conflicts", text)
         pushed = self._pushed(getattr(steps, "pushed", None), rows, len(agents))
         pushed_m = None if pushed is None else self._metres(steps.pushed_m, "pushed_m", agents, pushed)
@@ -175,6 +175,8 @@ class GuardedDemand:
             raise self._error("priority", None, f"of zone {int(priority_of[row])} must be finite, got {priority[row]}")
         counts = [self._count(getattr(change, name), name) for name in ("opened", "served", "expired", "refused")]
         opened, served, expired, refused = counts
+        if not isinstance(change.calls, (bool, np.bool_)):
+            raise self._error("calls", None, f"must be True or False, got {_brief(change.calls)}")
         return DemandChange(
             add, remove, priority_of, priority, opened, served, expired, refused, calls=bool(change.calls)
         )
@@ -209,7 +211,7 @@ class GuardedDemand:
     def _count(self, value: object, name: str) -> int:
         count = _whole(value)
         if count is None:
-            raise self._error(name, None, f"must be a whole number of at least 0, got {value!r}")
+            raise self._error(name, None, f"must be a whole number of at least 0, got {_brief(value)}")
         return count
 
 
@@ -222,3 +224,10 @@ def _whole(value: object) -> int | None:
 
 def _shown(value: object) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _brief(value: object) -> str:
+    """A value as an error names it, also where it has a million digits or letters."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(value) if isinstance(value, (int, float, np.generic)) else _shown(value)

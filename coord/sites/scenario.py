@@ -252,7 +252,8 @@ def _table(table: Table, values: Mapping[str, Any], file: str, where: str, known
     names = [key.name for key in table.keys]
     for name in values:
         if name not in names:
-            raise ScenarioError(file, f"{where}{name}", f"unknown key (nearest: {nearest(name, known or names)})")
+            told = name[:40].replace("\0", "\\0")
+            raise ScenarioError(file, f"{where}{told}", f"unknown key (nearest: {nearest(told, known or names)})")
     out: Document = {}
     for key in table.keys:
         if key.name in values:

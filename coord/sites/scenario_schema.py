@@ -388,7 +388,8 @@ def _word_fault(key: Key, value: object) -> str | None:
     if value in key.later:
         return f'"{value}" comes in a later version; this one has {", ".join(key.choices)}'
     if key.choices and value not in key.choices:
-        return f'expected {" or ".join(key.choices)}, got "{value}" (nearest: {nearest(value, key.choices)})'
+        told = value if len(value) <= 40 else f"{value[:37]}..."
+        return f'expected {" or ".join(key.choices)}, got "{told}" (nearest: {nearest(told, key.choices)})'
     return None
 
 

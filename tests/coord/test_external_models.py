@@ -232,6 +232,9 @@ def test_motion_that_breaks_a_rule_is_refused_and_the_ledger_ends_at_a_whole_fra
          "demand mine: priority must be an array of float32 in one dimension, got float64[1]"),
         (DemandChange(opened=-1), "demand mine: opened must be a whole number of at least 0, got -1"),
         (DemandChange(expired=True), "demand mine: expired must be a whole number of at least 0, got True"),
+        (DemandChange(served=2**90_000),
+         "demand mine: served must be a whole number of at least 0, got an integer of 90001 bits"),
+        (DemandChange(calls=np.array([1, 2])), "demand mine: calls must be True or False, got int64[2]"),
     ],
 )  # fmt: skip
 def test_demand_that_breaks_a_rule_is_refused_and_the_ledger_ends_at_a_whole_frame(tmp_path, change, message):

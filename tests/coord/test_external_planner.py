@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -190,6 +191,7 @@ REFUSED = [
     (np.array([[4, 12], [-1, 10]]), "rows[1]: expected two ids of 32 bits, got (-1, 10)"),
     (np.zeros((1, 4), ROW_DTYPE), "rows: expected rows in one dimension, got shape (1, 4)"),
     ("whole rows without agent 4", "rows.agent of agent 4: expected a row, got none"),
+    (np.ma.array([[1, 10]], mask=True), "rows: expected an array without a mask, got MaskedArray"),
 ]
 
 
@@ -204,6 +206,31 @@ def test_what_breaks_a_rule_is_refused_in_these_words(small, returned, message):
     assert isinstance(caught.value, BadInput)
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.agent, again.field) == (message, caught.value.agent, caught.value.field)
+
+
+def forever():
+    while True:
+        yield (1, 10)
+
+
+ENDLESS_ROW = np.zeros(1, ROW_DTYPE)
+ENDLESS_ROW["agent"], ENDLESS_ROW["zone"] = 1, 10
+ENDLESS = [forever(), np.broadcast_to(np.array([1, 10]), (2**45, 2)), np.broadcast_to(ENDLESS_ROW, (2**45,))]
+
+
+@pytest.mark.parametrize("endless", ENDLESS, ids=["generator", "pairs", "rows"])
+def test_rows_without_end_are_refused_before_they_are_kept(small, endless):
+    """One more row than the agents may have is read: in it somebody is unknown, or has too many."""
+    with pytest.raises(RowsError, match=r"^rows\[\d\].queue_index of agent 1: expected "):
+        external(small, returning(endless))
+
+
+def test_a_matrix_of_ids_is_taken_as_the_array_that_it_is(small):
+    pairs = [(1, 10), (4, 12)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        matrix = np.matrix(pairs)
+    assert external(small, returning(matrix)).rows.tobytes() == external(small, returning(pairs)).rows.tobytes()
 
 
 def test_a_queue_is_tested_from_the_zone_before_with_the_energy_that_is_left(small):

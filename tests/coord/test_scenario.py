@@ -375,6 +375,11 @@ HUGE = "0x" + "f" * 6000
         (HEAD + "x = " + "[" * 5000 + "]" * 5000, "expected a few levels of nesting, got hundreds"),
         (HEAD + "x = " + "{a = " * 5000 + "1" + "}" * 5000, "expected a few levels of nesting, got hundreds"),
         (HEAD + '[map]\nfile = "a\\u0000b"\n', "[map] file: expected a text without the character U+0000"),
+        (HEAD + f'[motion]\nmodel = "{"grid" * 9999}"\n',
+         "[motion] model: expected straight or around or grid or pibt, "
+         'got "gridgridgridgridgridgridgridgridgridg..." (nearest: grid)'),
+        (HEAD + f'[motion]\n{"model" * 9999} = 1\n', f"[motion] {'model' * 8}: unknown key (nearest: model)"),
+        (HEAD + '[motion]\n"model\\u0000" = 1\n', "[motion] model\\0: unknown key (nearest: model)"),
     ],
 )  # fmt: skip
 def test_no_number_nesting_or_character_of_toml_is_too_much(text: str, message: str) -> None:
