@@ -216,6 +216,24 @@ def field_gradient(
     return out.reshape(-1, 2)
 
 
+def field_by_cells(x: F32, y: F32, kx: F32, ky: F32, reach: F32, inv: F32, weight: F32) -> F32:
+    """The field of all kernels at each point, the kernels in range found by a grid of cells."""
+    if REFERENCE:
+        return field_ref.field_points(x, y, *field_ref.cells(x, y, kx, ky, reach), kx, ky, reach, inv, weight)
+    out = np.empty(len(x), np.float32)
+    _kernels.field_by_cells(x, y, kx, ky, reach, inv, weight, out)
+    return out
+
+
+def gradient_by_cells(x: F32, y: F32, kx: F32, ky: F32, reach: F32, inv: F32, weight: F32) -> F32:
+    """The derivatives of `field_by_cells`, [n, 2]."""
+    if REFERENCE:
+        return field_ref.field_gradient(x, y, *field_ref.cells(x, y, kx, ky, reach), kx, ky, reach, inv, weight)
+    out = np.empty(2 * len(x), np.float32)
+    _kernels.gradient_by_cells(x, y, kx, ky, reach, inv, weight, out)
+    return out.reshape(-1, 2)
+
+
 def grid_paths(
     seen: U32, entered: U8, queue: I32, width: int, start: I32, goal: I32, generation: int, directions: U8, length: I32
 ) -> None:

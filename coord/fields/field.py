@@ -19,8 +19,9 @@ from tensor.float_mode import plain_mode
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 U32 = NDArray[np.uint32]
-_ENTRIES_MAX = 1 << 22
-_DENSE_MAX = 32
+Method = Literal["auto", "dense", "cells"]
+_DENSE_KERNELS = 32
+_DENSE_POINTS = 8
 
 
 @plain_mode()
@@ -52,7 +53,7 @@ def field_points(
     x: F32,  # [n] metres
     y: F32,  # [n]
     cutoff_sigmas: float = 4.0,
-    method: Literal["auto", "dense", "cells"] = "auto",
+    method: Method = "auto",
 ) -> F32:  # [n]
     """The field at many points. `method` changes the time taken, never a bit.
 
@@ -69,7 +70,7 @@ def field_gradient(
     x: F32,  # [n] metres
     y: F32,  # [n]
     cutoff_sigmas: float = 4.0,
-    method: Literal["auto", "dense", "cells"] = "auto",
+    method: Method = "auto",
 ) -> F32:  # [n, 2] per metre
     """The field's derivatives by x and y at many points: of the kernels in range, the cut-off itself not derived.
 
@@ -81,8 +82,10 @@ def field_gradient(
     records, x, y, cutoff = _checked(kernels, x, y, cutoff_sigmas, "field_gradient")
     if len(records) == 0 or len(x) == 0:
         return np.zeros((len(x), 2), np.float32)
-    weight = np.ascontiguousarray(records["weight"])
-    return backend.field_gradient(*_arguments(records, x, y, cutoff, weight, method))
+    terms = _terms(records, cutoff)
+    if _dense(len(records), len(x), method):
+        return backend.field_gradient(x, y, *_one_cell(len(x), len(records)), *terms)
+    return backend.gradient_by_cells(x, y, *terms)
 
 
 def _checked(
@@ -112,66 +115,30 @@ def field_of_sorted(
     cutoff: np.float32,
     *,
     weights: F32 | None = None,
-    method: Literal["auto", "dense", "cells"] = "auto",
+    method: Method = "auto",
 ) -> F32:
     """As `field_points` without its checks; `weights` replaces those of the kernels."""
     if len(kernels) == 0 or len(x) == 0:
         return np.zeros(len(x), np.float32)
+    terms = _terms(kernels, cutoff, weights)
+    if _dense(len(kernels), len(x), method):
+        return backend.field_points(x, y, *_one_cell(len(x), len(kernels)), *terms)
+    return backend.field_by_cells(x, y, *terms)
+
+
+def _terms(kernels: Records, cutoff: np.float32, weights: F32 | None = None) -> tuple[F32, F32, F32, F32, F32]:
+    """x, y, reach, inv and weight, as the kernels take them."""
+    kx, ky, sigma = (np.ascontiguousarray(kernels[name]) for name in ("x", "y", "sigma"))
     weight = np.ascontiguousarray(kernels["weight"]) if weights is None else weights
-    return backend.field_points(*_arguments(kernels, x, y, cutoff, weight, method))
+    return kx, ky, *backend.gaussian_terms(sigma, cutoff), weight
 
 
-def _arguments(
-    kernels: Records, x: F32, y: F32, cutoff: np.float32, weight: F32, method: Literal["auto", "dense", "cells"]
-) -> tuple[F32, F32, I32, U32, U32, F32, F32, F32, F32, F32]:
-    kx, ky = np.ascontiguousarray(kernels["x"]), np.ascontiguousarray(kernels["y"])
-    sigma = np.ascontiguousarray(kernels["sigma"])
-    reach, inv = backend.gaussian_terms(sigma, cutoff)
-    if method == "dense" or (method == "auto" and len(kx) <= _DENSE_MAX):
-        cell = np.zeros(len(x), np.int32)
-        start = np.array([0, len(kx)], np.uint32)
-        items = np.arange(len(kx), dtype=np.uint32)
-    else:
-        cell, start, items = _cells(x, y, kx, ky, sigma, float(cutoff))
-    return x, y, cell, start, items, kx, ky, reach, inv, weight
+def _dense(kernels: int, points: int, method: Method) -> bool:
+    return method == "dense" or (method == "auto" and (kernels <= _DENSE_KERNELS or points <= _DENSE_POINTS))
 
 
-def _cells(
-    x: F32, y: F32, kx: F32, ky: F32, sigma: F32, cutoff: float
-) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.uint32]]:
-    """A grid over the points' box; each cell lists, ascending, every kernel whose range may touch it.
-
-    Ranges are widened by a thousandth and the coordinates' rounding, so no kernel in range is ever missing.
-    """
-    west, south = float(x.min()), float(y.min())
-    extent = max(float(x.max()) - west, float(y.max()) - south, 1e-3)
-    reach = sigma.astype(np.float64) * cutoff * 1.001 + 0.5
-    side = int(np.clip(extent / max(float(np.median(reach)) / 2, 1e-3), 1, 128))
-    while True:
-        size = extent / side * (1 + 1e-9)
-        low_x, high_x, low_y, high_y = (
-            np.clip(np.floor(edge / size), -1, side).astype(np.int64)
-            for edge in (kx - reach - west, kx + reach - west, ky - reach - south, ky + reach - south)
-        )
-        outside = (high_x < 0) | (low_x >= side) | (high_y < 0) | (low_y >= side)
-        low_x, low_y = np.maximum(low_x, 0), np.maximum(low_y, 0)
-        wide = np.where(outside, 0, np.minimum(high_x, side - 1) - low_x + 1)
-        tall = np.where(outside, 0, np.minimum(high_y, side - 1) - low_y + 1)
-        entries = wide * tall
-        total = int(entries.sum())
-        if total <= _ENTRIES_MAX or side == 1:
-            break
-        side = max(1, side // 2)
-    kernel = np.repeat(np.arange(len(kx), dtype=np.uint32), entries)
-    index = np.arange(total) - np.repeat(np.cumsum(entries) - entries, entries)
-    width = wide[kernel]
-    cells = (low_y[kernel] + index // np.maximum(width, 1)) * side + low_x[kernel] + index % np.maximum(width, 1)
-    items = kernel[np.argsort(cells.astype(np.uint16), kind="stable")]  # a side of 128: radix sort of 16 bits
-    start = np.zeros(side * side + 1, np.uint32)
-    start[1:] = np.cumsum(np.bincount(cells, minlength=side * side))
-    column = np.clip(np.floor((x.astype(np.float64) - west) / size), 0, side - 1).astype(np.int32)
-    row = np.clip(np.floor((y.astype(np.float64) - south) / size), 0, side - 1).astype(np.int32)
-    return row * np.int32(side) + column, start, items
+def _one_cell(points: int, kernels: int) -> tuple[I32, U32, U32]:
+    return np.zeros(points, np.int32), np.array([0, kernels], np.uint32), np.arange(kernels, dtype=np.uint32)
 
 
 def cover_and_avoid(kernels: Records, x: F32, y: F32, cutoff: np.float32) -> tuple[F32, F32]:

@@ -9,6 +9,7 @@ from tensor.elementary_ref import exp_f32
 
 F32 = NDArray[np.float32]
 LANES = 16
+_ENTRIES_MAX = 1 << 22
 
 
 def gaussian_terms(sigma: F32, cutoff: np.float32) -> tuple[F32, F32]:
@@ -62,6 +63,44 @@ def field_gradient(
             if len(near):
                 out[i] = np.float32(0) - _added(steep * dx), np.float32(0) - _added(steep * dy)
     return out
+
+
+def cells(
+    x: F32, y: F32, kx: F32, ky: F32, reach: F32
+) -> tuple[NDArray[np.int32], NDArray[np.uint32], NDArray[np.uint32]]:
+    """(cell, start, items) of `field_points`: a grid over the points' box, cells with the kernels that may reach them.
+
+    Ranges are widened by a thousandth and the coordinates' rounding, so no kernel in range is ever missing.
+    """
+    west, south = float(x.min()), float(y.min())
+    extent = max(float(x.max()) - west, float(y.max()) - south, 1e-3)
+    far = np.sqrt(reach.astype(np.float64)) * 1.001 + 0.5
+    side = int(np.clip(extent / max(float(np.median(far)) / 2, 1e-3), 1, 128))
+    while True:
+        size = extent / side * (1 + 1e-9)
+        low_x, high_x, low_y, high_y = (
+            np.clip(np.floor(edge / size), -1, side).astype(np.int64)
+            for edge in (kx - far - west, kx + far - west, ky - far - south, ky + far - south)
+        )
+        outside = (high_x < 0) | (low_x >= side) | (high_y < 0) | (low_y >= side)
+        low_x, low_y = np.maximum(low_x, 0), np.maximum(low_y, 0)
+        wide = np.where(outside, 0, np.minimum(high_x, side - 1) - low_x + 1)
+        tall = np.where(outside, 0, np.minimum(high_y, side - 1) - low_y + 1)
+        entries = wide * tall
+        total = int(entries.sum())
+        if total <= _ENTRIES_MAX or side == 1:
+            break
+        side = max(1, side // 2)
+    kernel = np.repeat(np.arange(len(kx), dtype=np.uint32), entries)
+    index = np.arange(total) - np.repeat(np.cumsum(entries) - entries, entries)
+    width = wide[kernel]
+    cells = (low_y[kernel] + index // np.maximum(width, 1)) * side + low_x[kernel] + index % np.maximum(width, 1)
+    items = kernel[np.argsort(cells.astype(np.uint16), kind="stable")]  # a side of 128: radix sort of 16 bits
+    start = np.zeros(side * side + 1, np.uint32)
+    start[1:] = np.cumsum(np.bincount(cells, minlength=side * side))
+    column = np.clip(np.floor((x.astype(np.float64) - west) / size), 0, side - 1).astype(np.int32)
+    row = np.clip(np.floor((y.astype(np.float64) - south) / size), 0, side - 1).astype(np.int32)
+    return row * np.int32(side) + column, start, items
 
 
 def _in_range(

@@ -6,6 +6,7 @@ namespace DW_ISA {
 using droveway::AuctionOutcome;
 using droveway::AuctionSettings;
 using droveway::Field;
+using droveway::FieldSum;
 using droveway::Points;
 using droveway::Problem;
 using droveway::Shapes;
@@ -17,6 +18,9 @@ size_t check_frames(const uint8_t* data, const uint64_t* offsets, size_t n, bool
                     uint8_t* prev, uint32_t* fault);
 void field_points(const Field& field, float* out);
 void field_gradient(const Field& field, float* out);
+void field_by_cells(const FieldSum& field, float* out, void* workspace);
+void gradient_by_cells(const FieldSum& field, float* out, void* workspace);
+size_t field_workspace(size_t n, size_t m);
 void gaussian_terms(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
 void blocked_points(const float* x, const float* y, size_t n, const Shapes& shapes, uint8_t* out);
 size_t ways_workspace(size_t shapes);

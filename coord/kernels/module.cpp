@@ -434,6 +434,24 @@ void bind_field(nb::module_& m) {
   };
   bind("field_points", 1, &CoordTable::field_points);
   bind("field_gradient", 2, &CoordTable::field_gradient);
+  const auto by_cells = [&m](const char* name, size_t width,
+                             void (*CoordTable::*kernel)(const droveway::FieldSum&, float*, void*)) {
+    m.def(name, [width, kernel](In<float> x, In<float> y, In<float> kx, In<float> ky, In<float> reach, In<float> inv,
+                                In<float> weight, Out<float> out) {
+        const size_t n = x.shape(0), k = kx.shape(0);
+        require(y.shape(0) == n && out.shape(0) == width * n && n < 0xFFFFFFFFu, "field_by_cells: x, y and out must agree");
+        require(ky.shape(0) == k && reach.shape(0) == k && inv.shape(0) == k && weight.shape(0) == k && k < 0xFFFFFFFFu,
+                "field_by_cells: kx, ky, reach, inv and weight must agree");
+        require_all_aligned("field_by_cells", x, y, kx, ky, reach, inv, weight, out);
+        require_apart({Span(out)}, {Span(x), Span(y), Span(kx), Span(ky), Span(reach), Span(inv), Span(weight)});
+        const droveway::FieldSum field{n, x.data(), y.data(), k, kx.data(), ky.data(), reach.data(), inv.data(), weight.data()};
+        const Workspace w(kernels().field_workspace(n, k));
+        call_kernel([&] { (kernels().*kernel)(field, out.data(), w.memory); });
+      }, "x"_a.noconvert(), "y"_a.noconvert(), "kx"_a.noconvert(), "ky"_a.noconvert(), "reach"_a.noconvert(),
+      "inv"_a.noconvert(), "weight"_a.noconvert(), "out"_a.noconvert());
+  };
+  by_cells("field_by_cells", 1, &CoordTable::field_by_cells);
+  by_cells("gradient_by_cells", 2, &CoordTable::gradient_by_cells);
 }
 
 void bind_frames(nb::module_& m) {

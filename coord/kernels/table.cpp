@@ -7,6 +7,9 @@ extern const droveway::CoordTable coord_table;
 const droveway::CoordTable coord_table = {
     .field_points = field_points,
     .field_gradient = field_gradient,
+    .field_by_cells = field_by_cells,
+    .gradient_by_cells = gradient_by_cells,
+    .field_workspace = field_workspace,
     .gaussian_terms = gaussian_terms,
     .blocked_points = blocked_points,
     .blocked_segments = blocked_segments,

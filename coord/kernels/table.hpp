@@ -56,6 +56,14 @@ struct Field {
   const float *kx, *ky, *reach, *inv, *weight;
 };
 
+// Kernels of a field and the points where it is wanted.
+struct FieldSum {
+  size_t n;
+  const float *px, *py;
+  size_t m;
+  const float *kx, *ky, *reach, *inv, *weight;
+};
+
 // A grid with a blocked border of one cell, and the buffers of a search in it; each has one entry a cell.
 struct Ways {
   int32_t width;   // border included
@@ -86,6 +94,10 @@ struct CoordTable {
   void (*field_points)(const Field& field, float* out);
   // out[2 i], out[2 i + 1] = its derivatives by x and y there
   void (*field_gradient)(const Field& field, float* out);
+  // the same values of all kernels, found by a grid of cells; workspace of field_workspace(n, m) bytes
+  void (*field_by_cells)(const FieldSum& field, float* out, void* workspace);
+  void (*gradient_by_cells)(const FieldSum& field, float* out, void* workspace);
+  size_t (*field_workspace)(size_t n, size_t m);
   // c·c and 1 / (2·(sigma·sigma)) of n kernels
   void (*gaussian_terms)(const float* sigma, float cutoff, size_t n, float* reach, float* inv);
   // out[i] = 1 where point i lies within reach of an obstacle

@@ -4,7 +4,7 @@
 // tried on all 16 blocks of a region at once, and each block gets a list of those that may reach one of its pixels.
 // Nothing of that is visible in the picture: a splat left out has no pixel at or above alpha_min in that block.
 #include "bounds.hpp"
-#include "compress.hpp"
+#include "droveway/compress.hpp"
 #include "droveway/fpenv.hpp"
 #include "droveway/lanes.hpp"
 #include "droveway/parallel.hpp"

@@ -4,10 +4,12 @@
 
 namespace DW_ISA {
 
+typedef uint32_t __attribute__((may_alias)) Word;
+
 // Writes the lanes of v where m holds to p, in order, and returns how many; p has room for sixteen words all the same.
 #if defined(DW_ISA_V4)
-DW_INLINE uint32_t compress(uint32_t* p, U32x16 v, M32x16 m) {
-  store(p, U32x16{{(reg::U32)_mm512_maskz_compress_epi32(m.r[0].k, (__m512i)v.r[0])}});
+DW_INLINE uint32_t compress(Word* p, U32x16 v, M32x16 m) {
+  _mm512_storeu_si512(p, _mm512_maskz_compress_epi32(m.r[0].k, (__m512i)v.r[0]));
   return uint32_t(__builtin_popcount(m.r[0].k));
 }
 #elif defined(DW_ISA_V3)
@@ -28,7 +30,7 @@ constexpr Rows make_rows() {
 }
 inline constexpr Rows kRows = make_rows();
 
-DW_INLINE uint32_t compress(uint32_t* p, U32x16 v, M32x16 m) {
+DW_INLINE uint32_t compress(Word* p, U32x16 v, M32x16 m) {
   uint32_t count = 0;
   each_register([&](auto i) DW_LAMBDA {
     const uint32_t bits = reg::mask_bits(m.r[i]);
@@ -39,12 +41,15 @@ DW_INLINE uint32_t compress(uint32_t* p, U32x16 v, M32x16 m) {
   return count;
 }
 #else
-DW_INLINE uint32_t compress(uint32_t* p, U32x16 v, M32x16 m) {
+DW_INLINE uint32_t compress(Word* p, U32x16 v, M32x16 m) {
   uint32_t words[kLanes], count = 0;
   store(words, v);
   for (uint32_t rest = lane_bits(m); rest != 0; rest &= rest - 1) p[count++] = words[__builtin_ctz(rest)];
   return count;
 }
 #endif
+DW_INLINE uint32_t compress(float* p, F32x16 v, M32x16 m) {
+  return compress(reinterpret_cast<Word*>(p), bits(v), m);
+}
 
 }  // namespace DW_ISA
