@@ -22,7 +22,8 @@ _TRIPS, _HORIZON = 60, 9
 _SIZE = 256.0
 _WORD = 2**64 - 1
 _NAMES = (
-    "gaussian_terms", "field_points", "field_gradient", "blocked_points", "blocked_segments", "idle_norm", "zone_base",
+    "gaussian_terms", "field_points", "field_gradient", "field_by_cells",
+    "blocked_points", "blocked_segments", "idle_norm", "zone_base",
     "candidates", "list_scores", "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths",
     "straight_steps", "neighbours", "closest_pair", "grid_waves", "guide_paths", "pibt_step", "frame_crc",
     "check_frames",
@@ -119,6 +120,11 @@ def _round(round_: int, add: Any) -> None:
     cover = field_ref.field_points(zx, zy, cell, start, items, kx, ky, reach, inv, weight)
     add("field_points", cover)
     add("field_gradient", field_ref.field_gradient(zx, zy, cell, start, items, kx, ky, reach, inv, weight))
+    whole = (np.zeros(_ZONES, np.int32), np.array([0, _KERNELS], np.uint32), np.arange(_KERNELS, dtype=np.uint32))
+    every = [
+        made(zx, zy, *whole, kx, ky, reach, inv, weight) for made in (field_ref.field_points, field_ref.field_gradient)
+    ]
+    add("field_by_cells", *every)
     idle = np.array([_idle(r) for _ in range(_ZONES)], np.uint64)
     priority = r.places(_ZONES, 2.0)
     norm = plan_ref.idle_norm(idle, 70000001 * round_)

@@ -13,13 +13,16 @@ namespace {
 constexpr size_t kPointsPerBlock = 1024;
 constexpr size_t kTile = 256;         // listed kernels looked at together
 constexpr size_t kGroup = 64;         // points that share a tile
+constexpr size_t kAhead = 32;         // points ahead whose place is brought near: they lie anywhere in memory
 constexpr size_t kCellsMax = 1 << 17, kSideMax = 1 << 16;
 constexpr size_t kEntriesMax = 1 << 22;
 constexpr size_t kSamples = 512;      // kernels that the size of the cells is chosen from
 constexpr float kCoarser = 1.3f;
 
 struct Packed {
-  float x, y, reach, inv, weight, unused[3];
+  float x, y, reach, inv, weight;
+  uint32_t number;
+  uint32_t unused[2];
 };
 struct Rect {
   uint16_t x0, y0, x1, y1;  // cells, inclusive
@@ -107,17 +110,28 @@ size_t entries_max(size_t m) { return 64 * m < kEntriesMax ? 64 * m : kEntriesMa
 
 struct Cells {
   Grid grid;
-  const Packed* kernel;
-  const uint32_t *start, *items;      // the kernels of each cell
-  const uint32_t* everywhere;         // kernels of all cells
+  const Packed* kernel;               // near each other in memory where they are in the plane
+  const uint32_t *start, *items;      // places in `kernel` of each cell's kernels, ascending by number
+  const uint32_t* everywhere;         // of those that all cells have
   size_t everywhere_count;
   const uint32_t *key, *order, *end;  // cell of each point; points by cell; where in `order` a cell ends
 };
+
+// Counts become where each begins in a row of all.
+void begin_of_each(uint32_t* count, size_t n) {
+  uint32_t at = 0;
+  for (size_t c = 0; c < n; ++c) {
+    const uint32_t here = count[c];
+    count[c] = at;
+    at += here;
+  }
+}
 
 // Lists of cells in `entries_max` numbers.
 void list_kernels(const FieldSum& f, const Box& box, Arena& arena, Cells& cells) {
   Packed* packed = arena.take<Packed>(f.m);
   Rect* rects = arena.take<Rect>(f.m);
+  uint32_t* place = arena.take<uint32_t>(f.m);
   uint32_t* everywhere = arena.take<uint32_t>(f.m);
   uint32_t* items = arena.take<uint32_t>(entries_max(f.m));
   uint32_t* start = arena.take<uint32_t>(kCellsMax + 1);
@@ -142,12 +156,21 @@ void list_kernels(const FieldSum& f, const Box& box, Arena& arena, Cells& cells)
     if (total <= entries_max(f.m)) break;  // one cell: every kernel is everywhere
   }
   const uint32_t columns = cells.grid.columns(), rows = cells.grid.rows(), pitch = columns + 1;
+  const auto middle = [columns](const Rect& r) {
+    return uint32_t(r.y0 + r.y1) / 2 * columns + uint32_t(r.x0 + r.x1) / 2;
+  };
+  memset(cursor, 0, size_t(columns) * rows * sizeof *cursor);
+  for (size_t k = 0; k < f.m; ++k) ++cursor[middle(rects[k])];
+  begin_of_each(cursor, size_t(columns) * rows);
+  for (size_t k = 0; k < f.m; ++k) {
+    place[k] = cursor[middle(rects[k])]++;
+    packed[place[k]] = {f.kx[k], f.ky[k], f.reach[k], f.inv[k], f.weight[k], uint32_t(k), {0, 0}};
+  }
   // how many kernels each cell has: the sums of the corners' steps
   int32_t* step = reinterpret_cast<int32_t*>(cursor);
   memset(step, 0, size_t(pitch) * (rows + 1) * sizeof *step);
   size_t next = 0;
   for (size_t k = 0; k < f.m; ++k) {
-    packed[k] = {f.kx[k], f.ky[k], f.reach[k], f.inv[k], f.weight[k], {0.0f, 0.0f, 0.0f}};
     if (next < wide && everywhere[next] == k) {
       ++next;
       continue;
@@ -175,13 +198,13 @@ void list_kernels(const FieldSum& f, const Box& box, Arena& arena, Cells& cells)
   next = 0;
   for (size_t k = 0; k < f.m; ++k) {
     if (next < wide && everywhere[next] == k) {
-      ++next;
+      everywhere[next++] = place[k];
       continue;
     }
     const Rect r = rects[k];
     for (uint32_t y = r.y0; y <= r.y1; ++y) {
       uint32_t* c = cursor + y * columns;
-      for (uint32_t x = r.x0; x <= r.x1; ++x) items[c[x]++] = uint32_t(k);
+      for (uint32_t x = r.x0; x <= r.x1; ++x) items[c[x]++] = place[k];
     }
   }
   cells.kernel = packed;
@@ -199,7 +222,7 @@ DW_INLINE U32x16 along(F32x16 at, float from, float inv, float last) {
 void sort_points(const FieldSum& f, Arena& arena, Cells& cells) {
   const Grid& g = cells.grid;
   uint32_t* key = arena.take<uint32_t>(f.n + 16);
-  uint32_t* order = arena.take<uint32_t>(f.n);
+  uint32_t* order = arena.take<uint32_t>(f.n + kAhead);
   uint32_t* end = arena.take<uint32_t>(kCellsMax + 1);
   memset(end, 0, (size_t(g.cells()) + 1) * sizeof *end);
   const U32x16 columns = U32x16::set1(g.columns());
@@ -209,30 +232,28 @@ void sort_points(const FieldSum& f, Arena& arena, Cells& cells) {
     store(key + i, row * columns + column);
   }
   for (size_t i = 0; i < f.n; ++i) ++end[key[i]];
-  uint32_t at = 0;
-  for (uint32_t c = 0; c < g.cells(); ++c) {
-    const uint32_t count = end[c];
-    end[c] = at;
-    at += count;
-  }
+  begin_of_each(end, g.cells());
   for (size_t i = 0; i < f.n; ++i) order[end[key[i]]++] = uint32_t(i);
+  memset(order + f.n, 0, kAhead * sizeof *order);
   cells.key = key;
   cells.order = order;
   cells.end = end;
 }
 
 // Columns of the kernels of a tile, filled up to sixteen with some that reach nothing.
-struct Tile {
+struct alignas(64) Tile {
   float x[kTile], y[kTile], reach[kTile], inv[kTile], weight[kTile];
   size_t count;
 };
 // Where in its lists a cell is read.
 struct Reader {
+  const Packed* kernel;
   const uint32_t *item, *item_end, *everywhere, *everywhere_end;
   size_t left() const { return size_t(item_end - item) + size_t(everywhere_end - everywhere); }
-  uint32_t next() {
-    if (everywhere != everywhere_end && (item == item_end || *everywhere < *item)) return *everywhere++;
-    return *item++;
+  const Packed& next() {
+    if (everywhere == everywhere_end) return kernel[*item++];
+    if (item == item_end || kernel[*everywhere].number < kernel[*item].number) return kernel[*everywhere++];
+    return kernel[*item++];
   }
 };
 DW_INLINE void put(Tile& tile, size_t at, const Packed& k) {
@@ -242,28 +263,28 @@ DW_INLINE void put(Tile& tile, size_t at, const Packed& k) {
   tile.inv[at] = k.inv;
   tile.weight[at] = k.weight;
 }
-void read(Tile& tile, Reader& reader, const Packed* kernel) {
+void read(Tile& tile, Reader& reader) {
   const size_t left = reader.left(), count = left < kTile ? left : kTile;
   if (reader.everywhere == reader.everywhere_end) {
-    for (size_t at = 0; at < count; ++at) put(tile, at, kernel[reader.item[at]]);
+    for (size_t at = 0; at < count; ++at) put(tile, at, reader.kernel[reader.item[at]]);
     reader.item += count;
   } else {
-    for (size_t at = 0; at < count; ++at) put(tile, at, kernel[reader.next()]);
+    for (size_t at = 0; at < count; ++at) put(tile, at, reader.next());
   }
-  const Packed none = {0.0f, 0.0f, -1.0f, 0.0f, 0.0f, {0.0f, 0.0f, 0.0f}};
+  const Packed none = {0.0f, 0.0f, -1.0f, 0.0f, 0.0f, 0, {0, 0}};
   for (tile.count = count; tile.count % 16 != 0; ++tile.count) put(tile, tile.count, none);
 }
 
 // The kernels in range of one point that are not added yet; compress writes sixteen past the end, and so do the zeros.
 template <bool slope>
-struct List {
+struct alignas(64) List {
   static constexpr size_t kRoom = kTile + 48;
   float exponent[kRoom], weight[kRoom];
   float inv[slope ? kRoom : 1], dx[slope ? kRoom : 1], dy[slope ? kRoom : 1];
 };
 // What is kept of a point between tiles.
 template <bool slope>
-struct Point {
+struct alignas(64) Point {
   F32x16 sum[slope ? 2 : 1];
   float exponent[16], weight[16], inv[slope ? 16 : 1], dx[slope ? 16 : 1], dy[slope ? 16 : 1];
   size_t count;
@@ -346,7 +367,9 @@ void short_list(const Work& work, const Tile& tile, const uint32_t* point, size_
     const size_t batch = n - first < kBatch<slope> ? n - first : kBatch<slope>;
     size_t count[kBatch<slope>];
     for (size_t b = 0; b < batch; ++b) {
-      const uint32_t i = point[first + b];
+      const uint32_t i = point[first + b], later = point[first + b + kAhead];
+      __builtin_prefetch(f.px + later);
+      __builtin_prefetch(f.py + later);
       count[b] = list_near<slope>(tile, f.px[i], f.py[i], list[b], 0);
       end_with_zeros<slope>(list[b], count[b]);
     }
@@ -369,7 +392,7 @@ void long_list(const Work& work, Tile& tile, Reader reader, const uint32_t* poin
     kept[p].count = 0;
   }
   while (reader.left() != 0) {
-    read(tile, reader, work.cells->kernel);
+    read(tile, reader);
     for (size_t p = 0; p < n; ++p) {
       Point<slope>& k = kept[p];
       if (k.count != 0) move16<slope>(list, 0, k, 0);
@@ -403,10 +426,10 @@ void run_block(void* context, size_t block) {
   for (size_t i = first; i < last;) {
     const uint32_t cell = c.key[c.order[i]];
     const size_t end = c.end[cell] < last ? c.end[cell] : last;
-    Reader reader{c.items + c.start[cell], c.items + c.start[cell + 1], c.everywhere,
+    Reader reader{c.kernel, c.items + c.start[cell], c.items + c.start[cell + 1], c.everywhere,
                   c.everywhere + c.everywhere_count};
     if (reader.left() <= kTile) {
-      read(tile, reader, c.kernel);
+      read(tile, reader);
       short_list<slope>(work, tile, c.order + i, end - i, list);
     } else {
       for (size_t at = i; at < end; at += kGroup)
@@ -453,7 +476,7 @@ void sum_by_cells(const FieldSum& f, float* out, void* workspace) {
 }  // namespace
 
 size_t field_workspace(size_t n, size_t m) {
-  const size_t words[] = {2 * m, m, entries_max(m), kCellsMax + 1, 2 * kCellsMax + 1024, n + 16, n, kCellsMax + 1};
+  const size_t words[] = {2 * m, m, m, entries_max(m), kCellsMax + 1, 2 * kCellsMax + 1024, n + 16, n + kAhead, kCellsMax + 1};
   size_t bytes = Arena::bytes(m * sizeof(Packed)) + 64;
   for (size_t count : words) bytes += Arena::bytes(4 * count);
   return bytes;

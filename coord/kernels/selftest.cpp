@@ -75,7 +75,7 @@ static void frames(const CoordTable& table, SelfTestEmit emit, void* context) {
 }
 
 void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) {
-  Digest terms, field, gradient, listed, points, segments, idle, base, found, greedy, swap, values, leftover, regions, paths, steps, neighbours, closest;
+  Digest terms, field, gradient, cells, listed, points, segments, idle, base, found, greedy, swap, values, leftover, regions, paths, steps, neighbours, closest;
   for (uint32_t round = 0; round < 3; ++round) {
     Numbers r{{0x636F6F7264ull + round}};
     const float size = 256.0f;
@@ -101,6 +101,13 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
     std::vector<float> slopes(2 * kZones);
     table.field_gradient(f, slopes.data());
     gradient.add(slopes);
+    const FieldSum all{kZones, zx.data(), zy.data(), kKernels, kx.data(), ky.data(), reach.data(), inv.data(), weight.data()};
+    const AlignedMemory room(table.field_workspace(kZones, kKernels));
+    std::vector<float> sums(kZones), slopes_by_cells(2 * kZones);
+    table.field_by_cells(all, sums.data(), room.p);
+    table.gradient_by_cells(all, slopes_by_cells.data(), room.p);
+    cells.add(sums);
+    cells.add(slopes_by_cells);
     std::vector<uint64_t> idle_ticks(kZones);
     for (uint64_t& t : idle_ticks) {
       const uint64_t word = r.source.next();
@@ -233,6 +240,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
   emit(context, "coord.gaussian_terms", terms.hash);
   emit(context, "coord.field_points", field.hash);
   emit(context, "coord.field_gradient", gradient.hash);
+  emit(context, "coord.field_by_cells", cells.hash);
   emit(context, "coord.blocked_points", points.hash);
   emit(context, "coord.blocked_segments", segments.hash);
   emit(context, "coord.idle_norm", idle.hash);

@@ -93,6 +93,20 @@ def test_cells_of_a_field_must_stay_within_their_lists():
             _kernels.field_points(*replaced(good, place, value))
 
 
+def test_a_field_by_cells_takes_arrays_of_one_length_each():
+    good = [np.zeros(2, np.float32) for _ in range(2)] + [np.ones(1, np.float32) for _ in range(5)]
+    wrong, shared = np.ones(3, np.float32), np.zeros(4, np.float32)
+    for name, width in (("field_by_cells", 1), ("gradient_by_cells", 2)):
+        kernel = getattr(_kernels, name)
+        kernel(*good, np.zeros(2 * width, np.float32))
+        for place in range(8):
+            which = "kx, ky, reach, inv and weight" if 2 <= place < 7 else "x, y and out"
+            with pytest.raises(ValueError, match=f"^field_by_cells: {which} must agree$"):
+                kernel(*replaced([*good, np.zeros(2 * width, np.float32)], place, wrong))
+        with pytest.raises(ValueError, match=r"^an output must not share memory with an input$"):
+            kernel(shared[:2], *good[1:], shared[: 2 * width])
+
+
 def test_corners_of_a_polygon_must_lie_in_the_table():
     two = np.zeros(2, np.float32)
     f = np.zeros(1, np.float32)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coord import KERNEL_DTYPE, BadInput, GaussianKernel, backend, field_at, field_gradient, field_points, field_raster
 from coord.fields import field_ref
-from coord.fields.field import _arguments
+from coord.fields.field import _one_cell, _terms
 from coord.records import Records
 
 F32 = np.float32
@@ -71,11 +71,18 @@ def test_a_point_on_the_cut_off_counts_in_every_method():
 @needs_kernels
 @given(seed=st.integers(0, 2**20), n=st.integers(1, 90), layout=layouts)
 @settings(max_examples=15, deadline=None)
-def test_the_gradient_kernel_gives_the_bits_of_its_twin(seed, n, layout):
+def test_every_kernel_of_a_field_gives_the_bits_of_its_twin(seed, n, layout):
     kernels, x, y = scene(seed, n, layout, 20)
-    for method in ("dense", "cells"):
-        arguments = _arguments(kernels, x, y, F32(4), np.ascontiguousarray(kernels["weight"]), method)
-        assert backend.field_gradient(*arguments).tobytes() == field_ref.field_gradient(*arguments).tobytes()
+    terms, one = _terms(kernels, F32(4)), _one_cell(len(x), n)
+    cells = field_ref.cells(x, y, *terms[:3])
+    for twin, dense, by_cells in (
+        (field_ref.field_points, backend.field_points, backend.field_by_cells),
+        (field_ref.field_gradient, backend.field_gradient, backend.gradient_by_cells),
+    ):
+        wanted = twin(x, y, *one, *terms).tobytes()
+        assert dense(x, y, *one, *terms).tobytes() == wanted
+        assert by_cells(x, y, *terms).tobytes() == wanted
+        assert twin(x, y, *cells, *terms).tobytes() == wanted
 
 
 @given(seed=st.integers(0, 2**20))
@@ -136,3 +143,35 @@ def test_a_large_raster_is_the_field_at_its_centres():
     raster = field_raster(kernels, x0=-900, y0=-900, cell_m=60, width=30, height=30)
     for row, column in ((0, 0), (29, 29), (7, 21)):
         assert raster[row, column] == field_at(kernels, -900 + 60 * (column + 0.5), -900 + 60 * (row + 0.5))
+
+
+@pytest.mark.parametrize("far", [2.0**20, 2.0**40, 3e38])
+def test_points_far_from_every_kernel_do_not_disturb_the_others(far):
+    kernels, x, y = scene(7, 300, "uniform", 90)
+    x[:2], y[2:5], x[5], y[6] = far, far, -far, -far
+    x[7], y[7] = far, -far
+    for made in (field_points, field_gradient):
+        assert made(kernels, x, y, method="cells").tobytes() == made(kernels, x, y, method="dense").tobytes()
+
+
+@needs_kernels
+def test_a_few_kernels_that_reach_everything_and_many_that_reach_little_stay_in_order():
+    kernels, x, y = scene(8, 20_000, "uniform", 2000)
+    kernels["sigma"] = 2
+    kernels["sigma"][::500] = 2.0**20
+    kernels["sigma"][::3001] = 150
+    for made in (field_points, field_gradient):
+        assert made(kernels, x, y, method="cells").tobytes() == made(kernels, x, y, method="dense").tobytes()
+
+
+@needs_kernels
+@given(seed=st.integers(0, 2**20), n=st.sampled_from([1, 15, 16, 17, 255, 256, 257, 273, 511, 513, 1000]))
+@settings(max_examples=25, deadline=None)
+def test_lists_of_every_length_are_added_in_order(seed, n):
+    rng = np.random.default_rng(seed)
+    kernels = np.zeros(n, KERNEL_DTYPE)
+    kernels["id"], kernels["sigma"], kernels["weight"] = np.arange(n), 5, rng.uniform(-1, 1, n)
+    kernels["x"], kernels["y"] = rng.uniform(-20, 20, (2, n))
+    x, y = rng.uniform(-20, 20, (2, rng.integers(9, 200))).astype(F32)
+    for made in (field_points, field_gradient):
+        assert made(kernels, x, y, method="cells").tobytes() == made(kernels, x, y, method="dense").tobytes()
