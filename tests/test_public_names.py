@@ -163,6 +163,18 @@ def test_each_all_lists_only_what_can_be_imported_and_lists_it_once(package: str
         assert missing == [], f"{name}.__all__ promises {missing}"
 
 
+def test_the_page_names_every_name_of_coord_once() -> None:
+    """docs/python.md, "Every name of coord": none is missing, none is promised that isn't there."""
+    page = (Path(__file__).parents[1] / "docs" / "python.md").read_text("utf-8")
+    section = page.split("## Every name of coord\n")[1].split("\n## ")[0]
+    named = [
+        name
+        for row in re.findall(r"^\|.*\|$", section, re.MULTILINE)
+        for name in re.findall(r"`([^`/]+)`", row.split("|")[2])
+    ]
+    assert sorted([*named, "CoordError"]) == sorted(import_module("coord").__all__)
+
+
 def test_no_module_takes_the_place_of_a_function_of_its_name() -> None:
     """Importing a.b sets a.b to the module, over a name that a package fetches only when asked for."""
     code = """

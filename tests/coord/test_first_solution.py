@@ -199,3 +199,37 @@ def test_every_build_and_thread_count_gives_the_same_paths(python):
     builds = ["ref", *{"v4": ["v3", "v4", "v4"], "v3": ["v3"] * 3, "neon": ["neon"] * 3}.get(best, [])]
     for isa, threads in zip(builds, "1237", strict=False):
         assert digest in python(code, DROVEWAY_ISA=isa, DROVEWAY_THREADS=threads).stdout, isa
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.2]), st.booleans())
+def test_with_ids_each_agent_gets_the_same_path_in_any_order_of_rows(seed, walls, guided):
+    grid, starts, goals = problem(seed, walls, 0.4)
+    rng = np.random.default_rng(seed)
+    ids = np.sort(rng.choice(1000, len(starts), replace=False))
+    order = rng.permutation(len(starts))
+    options = {"seed": seed, "guided": guided, "work_budget": 300}
+    one = first_solution(grid, starts, goals, ids=ids, **options)
+    other = first_solution(grid, starts[order], goals[order], ids=ids[order], **options)
+    assert one.cells[:, order].tolist() == other.cells.tolist()
+    assert one.goals[order].tolist() == other.goals.tolist()
+    assert (one.complete, one.work, one.lower_bound) == (other.complete, other.work, other.lower_bound)
+    assert one.cells.tolist() == first_solution(grid, starts, goals, **options).cells.tolist()  # rows ascend by id
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([7, 3, 7], "ids[2].id must be of one agent only, 7 is that of row 0, too"),
+        ([1, 2], "ids must be whole numbers[3], got int64[2]"),
+        ([1.0, 2.0, 3.0], "ids must be whole numbers[3], got float64[3]"),
+    ],
+)
+def test_ids_that_name_no_agents_are_refused(ids, message):
+    with pytest.raises(BadInput) as refused:
+        first_solution(grid_of(["....."]), np.array([0, 2, 4]), np.array([2, 4, 0]), ids=np.array(ids))
+    assert str(refused.value) == message
+
+
+def test_a_goal_out_of_reach_is_named_by_its_row_with_ids_too():
+    with pytest.raises(BadInput, match=r"^goals\[0\].cell must be in the region of its start, cell 0, got 4$"):
+        first_solution(grid_of(["..#.."]), np.array([0, 3]), np.array([4, 3]), ids=np.array([9, 1]))
