@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +18,7 @@ from coord.auditing.report import Problem, Report
 from coord.errors import CoordError, FrameError, OutputError, RunError
 from coord.frames.decisions import DecisionLedger
 from coord.frames.frame import DecisionFrame, decode_frame_event, encode_frame_event
-from coord.frames.kinds import CHANGE, FRAME, INPUTS, SCENARIO, SCHEMA
+from coord.frames.kinds import CHANGE, FRAME, INPUTS, SCENARIO, SCHEMA, StoredEvent
 from coord.frames.run_reader import FrameView as FrameView  # noqa: PLC0414 - it has always been found here
 from coord.frames.run_reader import RunReader as RunReader  # noqa: PLC0414
 from coord.simulation.chronicle import Entry
@@ -27,7 +26,6 @@ from coord.simulation.events import FleetEvent
 from coord.simulation.setup import Setup
 
 if TYPE_CHECKING:
-    from coord.auditing.report import Problem, Report
     from coord.fields.field_map import CellBox, FieldMap
     from coord.frames.zone_catalog import ZoneCatalog
     from storage import Event as Event  # noqa: PLC0414 - for audit and simulate, which don't import storage
@@ -223,17 +221,17 @@ def open_zone_catalog(run: str | Path, catalog: str | Path, cell_m: float = 1.0)
     ...         print(len(zones.zones()), [frame.tick for _, frame in zones.frames(1)], zones.decisions(0, 2).frames)
     3 [1, 2] 2
     """
-    from coord.frames.run_entries import TickWalk
+    from coord.frames.run_entries import TickWalk, from_start
     from coord.frames.zone_catalog import ZoneCatalog, zone_entries
     from storage import Catalog
 
     ledger = open_ledger(run)
 
-    def entries(events: Iterator[tuple[int, Event]], start: int) -> Iterator[tuple[bytes, bytes | None]]:
+    def entries(events: Iterator[tuple[int, StoredEvent]], start: int) -> Iterator[tuple[bytes, bytes | None]]:
         return zone_entries(TickWalk(ledger, start), events, cell_m)
 
     try:
-        opened = Catalog.open(catalog, ledger, _from_start(entries), name=f"coord.zones/1 {float(cell_m)!r}")
+        opened = Catalog.open(catalog, ledger, from_start(entries), name=f"coord.zones/1 {float(cell_m)!r}")
     except BaseException:
         ledger.close()
         raise
@@ -247,7 +245,7 @@ def open_field_map(run: str | Path, catalog: str | Path, cell_m: float = 1.0, bo
     catalog, and what is raised: as `open_zone_catalog`; ValueError for a box of more than 2^22 cells.
     """
     from coord.fields.field_map import FieldMap, box_around, field_entries
-    from coord.frames.run_entries import TickWalk
+    from coord.frames.run_entries import TickWalk, from_start
     from storage import Catalog
 
     ledger = open_ledger(run)
@@ -259,28 +257,14 @@ def open_field_map(run: str | Path, catalog: str | Path, cell_m: float = 1.0, bo
             box = box_around(first.inputs, cell_m)
         cells = box
 
-        def entries(events: Iterator[tuple[int, Event]], start: int) -> Iterator[tuple[bytes, bytes | None]]:
+        def entries(events: Iterator[tuple[int, StoredEvent]], start: int) -> Iterator[tuple[bytes, bytes | None]]:
             return field_entries(TickWalk(ledger, start), events, cell_m, cells)
 
-        opened = Catalog.open(catalog, ledger, _from_start(entries), name=box.name(cell_m))
+        opened = Catalog.open(catalog, ledger, from_start(entries), name=box.name(cell_m))
     except BaseException:
         ledger.close()
         raise
     return FieldMap(opened, cell_m, box, (opened.close, ledger.close))
-
-
-Entries = Callable[[Iterator[tuple[int, "Event"]], int], Iterator[tuple[bytes, "bytes | None"]]]
-
-
-def _from_start(entries: Entries) -> Callable[[Iterator[tuple[int, Event]]], Iterator[tuple[bytes, bytes | None]]]:
-    """A function of events as one of events and the rank of the first."""
-
-    def of(events: Iterator[tuple[int, Event]]) -> Iterator[tuple[bytes, bytes | None]]:
-        first = next(events, None)
-        if first is not None:
-            yield from entries(chain((first,), events), first[0])
-
-    return of
 
 
 class CoordinationStl:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from coord.frames.frame import DecisionFrame, decode_frame_event
@@ -11,6 +12,7 @@ from coord.frames.kinds import FRAME, INPUTS, EventReader, StoredEvent
 from coord.records import Records
 
 Pair = tuple[bytes, bytes | None]  # None deletes a key of a catalog
+Entries = Callable[[Iterator[tuple[int, StoredEvent]], int], Iterator[Pair]]  # of events, and the rank of the first
 
 
 class PlannedTick(NamedTuple):
@@ -44,6 +46,17 @@ class TickWalk:
                 self.state = apply(self.state, self._parts, tick=event.tick)
                 self._parts = []
                 yield PlannedTick(rank, self.state, *decode_frame_event(event.effect))
+
+
+def from_start(entries: Entries) -> Callable[[Iterator[tuple[int, StoredEvent]]], Iterator[Pair]]:
+    """A function of events as one of events and the rank of the first."""
+
+    def of(events: Iterator[tuple[int, StoredEvent]]) -> Iterator[Pair]:
+        first = next(events, None)
+        if first is not None:
+            yield from entries(chain((first,), events), first[0])
+
+    return of
 
 
 def _last_key(reader: EventReader, start: int) -> int:

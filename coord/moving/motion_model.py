@@ -15,7 +15,6 @@ from coord.ground.grid import Grid
 from coord.ground.rings import Rings
 from coord.moving.motion import F32, GridPaths, straight_step
 from coord.records import Records
-from coord.simulation.setup import Setup
 
 Rows = npt.NDArray[np.intp]
 
@@ -142,18 +141,3 @@ class GridMotion:
     def _ways(self) -> GridPaths:
         assert self._paths is not None, "site comes first"
         return self._paths
-
-
-def motion_model(setup: Setup) -> MotionModel:
-    """The model that a scenario names."""
-    if setup.motion.model == "grid":
-        return GridMotion()
-    if setup.motion.model == "pibt":
-        from coord.moving.pibt import PibtMotion
-
-        return PibtMotion()
-    if setup.motion.model == "around":
-        from coord.moving.around import AroundMotion  # it is made of what stands here
-
-        return AroundMotion()
-    return StraightMotion()

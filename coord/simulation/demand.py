@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from coord.records import ZONE_DTYPE, Records
-from coord.simulation.setup import Setup
 
 Ids = npt.NDArray[np.uint32]
 
@@ -63,14 +62,3 @@ class PersistentDemand:
     def change(self, view: DemandView) -> DemandChange | None:
         """Nothing comes or goes."""
         return None
-
-
-def demand_model(setup: Setup) -> DemandModel:
-    """The model that a scenario names."""
-    if setup.demand.model == "persistent":
-        return PersistentDemand()
-    from coord.simulation.arrivals import Arrivals
-    from coord.simulation.tasks import TaskDemand, ZoneDemand
-
-    arrivals = Arrivals(setup.demand, setup.seed, setup.grid, setup.agents)
-    return (TaskDemand if setup.demand.where == "tasks" else ZoneDemand)(setup.demand, arrivals)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from coord.frames.inputs import Inputs
 from coord.ground.grid import Grid
 from coord.ground.obstacle import POLYGON
 from coord.ground.rings import Rings
@@ -22,12 +23,28 @@ from coord.simulation.faults import fault_key
 from coord.simulation.setup import Setup
 from coord.sites.movingai import cell_centres
 
-if TYPE_CHECKING:
-    from coord.simulation.world import World
-
 U64 = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.intp]
 _FOR_GOOD = 2**64 - 1
+
+
+class Fleet(Protocol):
+    """What events change: `World` is one. Records ascend by id."""
+
+    tick: int
+    agents: Records
+    inputs: Inputs
+    rings: Rings | None
+    grid: Grid | None
+
+    def change_agents(self, remove: npt.NDArray[np.uint32], add: Records) -> None:
+        """Agents go and come."""
+
+    def change_zones(self, remove: npt.NDArray[np.uint32], add: Records) -> None:
+        """Zones go and come."""
+
+    def change_site(self, obstacles: Records, rings: Rings | None, grid: Grid | None) -> None:
+        """Other obstacles, rings or blocked cells."""
 
 
 class Outside:
@@ -74,7 +91,7 @@ class Outside:
         self.silent &= ~reporting
         return reporting
 
-    def begin(self, world: World) -> tuple[list[FleetEvent], bool]:
+    def begin(self, world: Fleet) -> tuple[list[FleetEvent], bool]:
         """Apply what comes at the world's tick. What happened, and whether any of it calls for a plan."""
         tick = world.tick
         if self.is_quiet:
@@ -94,7 +111,7 @@ class Outside:
                 happened += self._handlers[kind](self, world, mine)
         return happened, bool(len(repaired)) or any(event.kind not in UNNOTICED for event in happened)
 
-    def _lost(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _lost(self, world: Fleet, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         agents, out = world.agents, {}
         for event in events:
             row = _row(agents, event.id)
@@ -108,7 +125,7 @@ class Outside:
             world.change_agents(np.array(list(out), np.uint32), np.zeros(0, AGENT_DTYPE))
         return list(out.values())
 
-    def _back(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _back(self, world: Fleet, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         out: dict[int, FleetEvent] = {}
         fresh: list[Records] = []
         for event in events:
@@ -141,7 +158,7 @@ class Outside:
             later = replace(event, tick=event.tick + 1)
             self._scheduled.setdefault(later.tick, []).append(later)
 
-    def _fault(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _fault(self, world: Fleet, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         agents = world.agents
         reachable = [
             event for event in events
@@ -153,7 +170,7 @@ class Outside:
         world.agents["zone"][rows] = NO_ZONE
         return happened
 
-    def _silence(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _silence(self, world: Fleet, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         happened = self._extend(world, self._mute, events)
         for event in happened:
             row = _row(world.agents, event.id)
@@ -162,10 +179,10 @@ class Outside:
                 self.reported[row] = world.agents[row]
         return happened
 
-    def _delay(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _delay(self, world: Fleet, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         return self._extend(world, self._still, events)
 
-    def _extend(self, world: World, until: U64, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _extend(self, world: Fleet, until: U64, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         """Events that last: the longest of all that an agent meets with counts, shorter ones change nothing."""
         happened = []
         for event in events:
@@ -176,14 +193,14 @@ class Outside:
                 happened.append(event)
         return happened
 
-    def _zones_come(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _zones_come(self, world: Fleet, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         fresh = [event for event in events if _row(world.inputs.zones, event.id) is None]
         if fresh:
             records = np.frombuffer(b"".join(event.record for event in fresh), ZONE_DTYPE)
             world.change_zones(np.zeros(0, np.uint32), records)
         return fresh
 
-    def _zones_go(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _zones_go(self, world: Fleet, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         out = []
         for event in events:
             row = _row(world.inputs.zones, event.id)
@@ -193,7 +210,7 @@ class Outside:
             world.change_zones(np.array([event.id for event in out], np.uint32), np.zeros(0, ZONE_DTYPE))
         return out
 
-    def _obstacles_come(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _obstacles_come(self, world: Fleet, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         shapes = _Shapes(world.inputs.obstacles, world.rings)
         out = []
         for event in events:
@@ -209,7 +226,7 @@ class Outside:
             world.change_site(*shapes.site(), self._grid())
         return out
 
-    def _obstacles_go(self, world: World, events: Sequence[FleetEvent]) -> list[FleetEvent]:
+    def _obstacles_go(self, world: Fleet, events: Sequence[FleetEvent]) -> list[FleetEvent]:
         shapes = _Shapes(world.inputs.obstacles, world.rings)
         out = []
         for event in events:
@@ -231,7 +248,7 @@ class Outside:
             blocked |= blocked_cells(base, record[0])
         return Grid(base.width, base.height, base.cell_m, base.x0, base.y0, blocked)
 
-    _handlers: ClassVar[dict[EventKind, Callable[[Outside, World, Sequence[FleetEvent]], list[FleetEvent]]]] = {
+    _handlers: ClassVar[dict[EventKind, Callable[[Outside, Fleet, Sequence[FleetEvent]], list[FleetEvent]]]] = {
         EventKind.AGENT_LOST: _lost,
         EventKind.AGENT_BACK: _back,
         EventKind.FAULT: _fault,

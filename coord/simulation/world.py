@@ -14,13 +14,14 @@ from coord.frames.inputs import Inputs
 from coord.ground.grid import Grid
 from coord.ground.rings import Rings
 from coord.moving.motion import can_move
-from coord.moving.motion_model import Holding, MotionModel, Rows, Site, motion_model
+from coord.moving.motion_model import Holding, MotionModel, Rows, Site
 from coord.planning.external import Planner, plan_external
 from coord.planning.plan import Plan, plan
 from coord.planning.workspace import Workspace
 from coord.records import NO_ZONE, AgentMode
-from coord.simulation.demand import DemandChange, DemandModel, DemandView, demand_model
+from coord.simulation.demand import DemandChange, DemandModel, DemandView
 from coord.simulation.events import FleetEvent
+from coord.simulation.models_by_name import demand_model, motion_model
 from coord.simulation.outside import Outside
 from coord.simulation.service import charge, finished, serve
 from coord.simulation.service_queue import ServiceQueue
