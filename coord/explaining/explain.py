@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,24 +16,14 @@ from coord.checks import EXTERNAL
 from coord.errors import CoordError
 from coord.explaining.winning_change import I32_MAX, PAIRS_MAX, SwapTrials, Undecided
 from coord.explaining.winning_exact import EXACT_PAIRS_MAX, ExactTrials
-from coord.ground.grid import Grid
 from coord.ground.obstacle import BOX, CIRCLE, POLYGON
 from coord.ground.obstacle_ref import blocked_points, blocked_segments
-from coord.ground.rings import Rings
 from coord.planning.candidate import CandidateFacts, CandidateScore, candidate_status, score_candidate
 from coord.planning.plan_ref import Pairs, pairs
 from coord.planning.problem import I32, NONE, U32, Problem, Zones
 from coord.planning.readiness import AgentReadiness, ZoneReadiness
-from coord.planning.situation import Situation, situation
-from coord.records import (
-    COORD_UNREACHABLE_TRAVEL_TIME,
-    AgentState,
-    GaussianKernel,
-    Obstacle,
-    PlanConfig,
-    Records,
-    WorkZone,
-)
+from coord.planning.situation import Situation
+from coord.records import COORD_UNREACHABLE_TRAVEL_TIME, PlanConfig, Records
 from coord.status import Assignment, CoordStatus
 from tensor.float_mode import plain_mode
 
@@ -115,48 +104,10 @@ class Explanation:
 
 
 @plain_mode()
-def explain(
-    agents: Records | Iterable[AgentState],
-    zones: Records | Iterable[WorkZone],
-    obstacles: Records | Iterable[Obstacle],
-    kernels: Records | Iterable[GaussianKernel],
-    config: Records | PlanConfig,
-    *,
-    now_tick: int,
-    rings: Rings | None = None,
-    grid: Grid | None = None,
-    agent: int | None = None,
-    zone: int | None = None,
-    rows: Records | None = None,
-    exact: int = EXACT,
-) -> Explanation:
-    """Explain the plan of these inputs for one agent id, or one zone id, or (both) one pair.
-
-    `rows` are the plan's rows where they are at hand (a ledger's); without them the plan is made again. For planners
-    swap and exact, `exact` is how many of the options, best first, get the exact `winning_change`; each takes some
-    dozens of plans (swap) or three (exact). The others, those of the auction, and all where agents x zones > 250,000
-    (exact: 4,194,304) or the rows are another planner's, get an estimate and `winning_change_exact` False. Greedy's are
-    exact at any size. Raises UnknownIdError for an id that the inputs do not hold, and what `plan` raises.
-
-    >>> told = explain([AgentState(id=7, speed=1.5)], [WorkZone(id=3, x=3, y=4, need_caps=2)], [], [], PlanConfig(),
-    ...                now_tick=0, agent=7)
-    >>> told.options[0].status.name, told.options[0].changes
-    ('MISSING_CAPABILITY', ('agent 7 needs capability bits 0x2 besides 0x0',))
-    """
-    if rows is None:
-        from coord.planning.plan import plan  # plan imports this module
-
-        made = plan(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
-        return explain_situation(made.situation, made.rows, agent=agent, zone=zone, exact=exact)
-    seen = situation(agents, zones, obstacles, kernels, config, now_tick=now_tick, rings=rings, grid=grid)
-    return explain_situation(seen, rows, agent=agent, zone=zone, exact=exact)
-
-
-@plain_mode()
 def explain_situation(
     seen: Situation, rows: Records, *, agent: int | None = None, zone: int | None = None, exact: int = EXACT
 ) -> Explanation:
-    """As `explain`, on a situation and the rows of its plan."""
+    """As `explain` in explain_inputs, on a situation and the rows of its plan."""
     if exact < 0:
         raise ValueError(f"explain: exact must not be negative, got {exact}")
     if agent is None and zone is None:
@@ -491,4 +442,4 @@ def short(value: np.floating[Any] | float) -> str:
     return str(np.float32(value)).removesuffix(".0")
 
 
-__all__ = ["Explanation", "Option", "UnknownIdError", "explain", "explain_situation"]
+__all__ = ["EXACT", "Explanation", "Option", "UnknownIdError", "explain_situation"]

@@ -152,60 +152,81 @@ class SwapTrials:
     def _swap(self, start: list[int], stages: list[Scans], a: int, z: int) -> tuple[list[int], int | None]:
         """plan_ref.swap_plan from greedy on; besides, by how much s(a, z) must grow for the first comparison to turn
         out otherwise."""
-        score, feasible, budget = self.score, self.feasible, self.budget
-        assigned = start.copy()
-        holder = [NONE] * self.m
-        for b, y in enumerate(assigned):
-            if y != NONE:
-                holder[y] = b
-        tests = 0
-        limit: int | None = None
+        sweeps = _Sweeps(self, start, a, z)
         last = [list(enumerate(self.found))] if self.whole else []
         for scans in [*stages, *last]:
-            for _ in range(SWEEPS_MAX):
-                changed = False
-                for c, names in scans:
-                    mine = score[c]
-                    own = assigned[c]
-                    for y in names:
-                        if y == own:
-                            continue
-                        if tests == budget and budget:
-                            return assigned, limit
-                        tests += 1
-                        b = holder[y]
-                        if own == NONE:
-                            if b != NONE:
-                                continue
-                        else:
-                            gain = mine[y] - mine[own]
-                            if b != NONE:
-                                if not feasible[b][own]:
-                                    continue
-                                gain += score[b][own] - score[b][y]
-                            if a in (c, b):
-                                # the changed score adds to the gain, takes from it, or has no part in it
-                                grows, shrinks = (y, own) if c == a else (own, y)
-                                turn = (
-                                    1 - gain
-                                    if grows == z and gain <= 0
-                                    else gain
-                                    if shrinks == z and gain > 0
-                                    else None
-                                )
-                                if turn is not None and (limit is None or turn < limit):
-                                    limit = turn
-                            if gain <= 0:
-                                continue
-                            holder[own] = b
-                            if b != NONE:
-                                assigned[b] = own
-                        holder[y] = c
-                        assigned[c] = own = y
+            if not sweeps.stage(scans):
+                break
+        return sweeps.assigned, sweeps.limit
+
+
+class _Sweeps:
+    """The sweeps of one trial: who has which zone, the tests made, and `limit`, the least growth of s(a, z) with which
+    a comparison made so far would turn out otherwise."""
+
+    def __init__(self, trials: SwapTrials, start: list[int], a: int, z: int) -> None:
+        self.score, self.feasible, self.budget = trials.score, trials.feasible, trials.budget
+        self.a, self.z = a, z
+        self.assigned = start.copy()
+        self.holder = [NONE] * trials.m
+        for b, y in enumerate(start):
+            if y != NONE:
+                self.holder[y] = b
+        self.tests = 0
+        self.limit: int | None = None
+
+    def stage(self, scans: Scans) -> bool:
+        """Up to SWEEPS_MAX sweeps; False where the budget ended them."""
+        for _ in range(SWEEPS_MAX):
+            changed = False
+            for c, names in scans:
+                for y in names:
+                    if y == self.assigned[c]:
+                        continue
+                    if self.tests == self.budget and self.budget:
+                        return False
+                    self.tests += 1
+                    if self._wants(c, y):
+                        self._take(c, y)
                         changed = True
-                if not changed:
-                    break
-        return assigned, limit
+            if not changed:
+                break
+        return True
+
+    def _wants(self, c: int, y: int) -> bool:
+        """One swap test: whether agent c takes zone y, free or from its holder."""
+        own, b = self.assigned[c], self.holder[y]
+        if own == NONE:
+            return b == NONE
+        gain = self.score[c][y] - self.score[c][own]
+        if b != NONE:
+            if not self.feasible[b][own]:
+                return False
+            gain += self.score[b][own] - self.score[b][y]
+        if c == self.a:
+            self._note(gain, y, own)
+        elif b == self.a:
+            self._note(gain, own, y)
+        return gain > 0
+
+    def _note(self, gain: int, grows: int, shrinks: int) -> None:
+        """The changed score adds to the gain, takes from it, or has no part in it."""
+        if grows == self.z and gain <= 0:
+            turn = 1 - gain
+        elif shrinks == self.z and gain > 0:
+            turn = gain
+        else:
+            return
+        self.limit = turn if self.limit is None else min(self.limit, turn)
+
+    def _take(self, c: int, y: int) -> None:
+        own, b = self.assigned[c], self.holder[y]
+        if own != NONE:
+            self.holder[own] = b
+        if b != NONE:
+            self.assigned[b] = own
+        self.holder[y] = c
+        self.assigned[c] = y
 
 
 def _overtaking(key: tuple[int, ...], rival: tuple[int, ...]) -> int:

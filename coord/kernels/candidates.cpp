@@ -23,7 +23,7 @@ template <size_t room>
 void search_block(const Work& w, size_t first, size_t last) {
   for (size_t i = first; i < last; ++i) {
     const size_t a = w.order[i];
-    const Best<room> found = best_zones<room>(*w.problem, w.scale, *w.tree, a, w.k);
+    const Best<room> found = best_zones<room>(*w.problem, w.scale, *w.tree, a, origin_agent(*w.problem, a), w.k);
     w.count[a] = uint32_t(found.count);
     for (size_t c = 0; c < w.k; ++c) {
       const bool is = c < found.count;

@@ -38,7 +38,8 @@ class Chain {
     }
   }
 
-  // Zones start chains, highest base first: then the best agent of a zone mostly has no better zone, and chains are short.
+  // Zones start chains, highest base first: then the best agent of a zone mostly has no better zone, and chains are
+  // short. Of equal bases, a chain starts near the last one: its part of the trees is still at hand.
   void run() {
     for (size_t i = 0; i < p_.m && left_ != 0; ++i) {
       const uint32_t start = order_[i];
@@ -88,12 +89,12 @@ class Chain {
         return {rank_of(pair.score, pair.q), z};
       }
     }
-    const Best<1> found = best_zones<1>(p_, s_, zones_, a, 1, known);
+    const Best<1> found = best_zones<1>(p_, s_, zones_, a, origin_in(agents_, a), 1, known);
     return found.count != 0 ? found.key[0] : kWorst;
   }
   Key best_agent(uint32_t z, const Key& known) {
-    const Best<1> found =
-        DW_ISA::best_agent(p_, s_, agents_, z, of_zone_ + first_[z], first_[z + 1] - first_[z], known);
+    const Best<1> found = DW_ISA::best_agent(p_, s_, agents_, z, origin_in(zones_, z), of_zone_ + first_[z],
+                                             first_[z + 1] - first_[z], known);
     return found.count != 0 ? found.key[0] : kWorst;
   }
 
@@ -102,10 +103,10 @@ class Chain {
     Arena scratch = arena;
     uint32_t* code = scratch.take<uint32_t>(p_.m);
     uint32_t *code2 = scratch.take<uint32_t>(p_.m), *order2 = scratch.take<uint32_t>(p_.m);
-    for (size_t z = 0; z < p_.m; ++z) {
-      const uint32_t u = bits1(p_.base[z]);
-      code[z] = u & 0x80000000u ? u : ~u & 0x7FFFFFFFu;  // ascending codes are descending floats
-      order_[z] = uint32_t(z);
+    morton_order(p_.zx, p_.zy, p_.m, order_, scratch);
+    for (size_t i = 0; i < p_.m; ++i) {
+      const uint32_t u = bits1(p_.base[order_[i]]);
+      code[i] = u & 0x80000000u ? u : ~u & 0x7FFFFFFFu;  // ascending codes are descending floats
     }
     radix_sort(code, order_, p_.m, code2, order2);
   }

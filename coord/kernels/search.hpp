@@ -73,16 +73,34 @@ inline void spill(const Sixteen& found, const uint32_t* index, Order& order) {
   }
 }
 
+// What a search knows of the point it starts from. Taken from the point's place in its own tree, it lies beside its
+// neighbours', from which the last searches started; the problem's arrays are in the order of ids.
+struct Origin {
+  float x, y, z, reach, value, cost;
+  uint32_t bits, component;
+};
+inline Origin origin_agent(const Problem& p, size_t a) {
+  return {p.ax[a], p.ay[a], p.az[a], p.speed[a], p.energy[a], 0.0f, p.caps[a], p.acomponent[a]};
+}
+template <Of kind>
+inline Origin origin_in(const Tree<kind>& tree, size_t point) {
+  const uint32_t at = tree.position[point];
+  const Block& b = tree.level[0].block[at / 16];
+  const size_t l = at % 16;
+  return {b.x0[l], b.y0[l], b.z0[l], b.reach[l], b.value[l], b.cost[l], b.bits[l], b.low[l]};
+}
+
 // From one agent to zones, or from one zone to agents: `kind` is what the tree holds.
 template <Of kind, size_t room>
 class Search {
  public:
   // `current` lists what makes a current pair with `from`: it gets the switch bonus and is looked at first, one by one.
   // `known` is a feasible pair's key, or kWorst: with k = 1 only a better one is looked for.
-  Search(const Problem& p, const Scale& s, const Tree<kind>& tree, size_t from, size_t k, const uint32_t* current,
-         size_t current_count, const Key& known)
-      : best(k), p_(p), s_(s), tree_(tree), from_(from), blockers_(s.ways) {
-    if (kToZones && s.grid && p.acomponent[from] == 0) return;
+  Search(const Problem& p, const Scale& s, const Tree<kind>& tree, size_t from, const Origin& origin, size_t k,
+         const uint32_t* current, size_t current_count, const Key& known)
+      : best(k), p_(p), s_(s), tree_(tree), from_(from), o_(origin), current_(current),
+        current_count_(current_count), blockers_(s.ways) {
+    if (kToZones && s.grid && origin.component == 0) return;
     best.offer(known.rank, known.index);
     for (size_t i = 0; i < current_count; ++i) {
       if (!tree.alive(current[i])) continue;
@@ -98,17 +116,22 @@ class Search {
 
   size_t agent(size_t found) const { return kToZones ? from_ : found; }
   size_t zone(size_t found) const { return kToZones ? found : from_; }
+  // A short list is at hand; the agents' own zones lie by id.
+  bool is_current(uint32_t found) const {
+    if (current_count_ > 8) return p_.current[agent(found)] == int32_t(zone(found));
+    for (size_t i = 0; i < current_count_; ++i)
+      if (current_[i] == found) return true;
+    return false;
+  }
   bool clear(size_t found) { return path_clear(p_, blockers_, agent(found), zone(found)); }
 
   template <bool leaf>
   DW_INLINE Sixteen look(const Block& b) const {
-    const float x = (kToZones ? p_.ax : p_.zx)[from_], y = (kToZones ? p_.ay : p_.zy)[from_];
-    const F32x16 far =
-        distance16<leaf>(b, F32x16::set1(x), F32x16::set1(y), F32x16::set1((kToZones ? p_.az : p_.zz)[from_]));
+    const F32x16 far = distance16<leaf>(b, F32x16::set1(o_.x), F32x16::set1(o_.y), F32x16::set1(o_.z));
     // a block's reach holds radii of zones or speeds of agents, its value base scores or energies
     const F32x16 reach = F32x16::load(b.reach), value = F32x16::load(b.value);
-    const F32x16 own_reach = F32x16::set1((kToZones ? p_.speed : p_.radius)[from_]);
-    const F32x16 own_value = F32x16::set1((kToZones ? p_.energy : p_.base)[from_]);
+    const F32x16 own_reach = F32x16::set1(o_.reach);
+    const F32x16 own_value = F32x16::set1(o_.value);
     Sixteen out;
     out.q = -floor(-(far / (kToZones ? own_reach : reach)));
     out.q = select(le(far, kToZones ? reach : own_reach), F32x16::zero(), out.q);
@@ -120,12 +143,12 @@ class Search {
                may_beat(out.score, out.q, index, best.worst());
     if constexpr (kToZones)
       out.mask = out.mask & le(F32x16::load(b.cost), own_value) &
-                 eq(bits & U32x16::set1(~p_.caps[from_]), U32x16::zero());
+                 eq(bits & U32x16::set1(~o_.bits), U32x16::zero());
     else
-      out.mask = out.mask & le(F32x16::set1(p_.cost[from_]), value) &
-                 eq(bits & U32x16::set1(p_.need[from_]), U32x16::set1(p_.need[from_]));
+      out.mask = out.mask & le(F32x16::set1(o_.cost), value) &
+                 eq(bits & U32x16::set1(o_.bits), U32x16::set1(o_.bits));
     if (s_.grid) {
-      const U32x16 own = U32x16::set1((kToZones ? p_.acomponent : p_.zcomponent)[from_]);
+      const U32x16 own = U32x16::set1(o_.component);
       out.mask = out.mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
     }
     return out;
@@ -160,7 +183,7 @@ class Search {
     for (uint32_t left = lane_bits(found.mask); left != 0; left &= left - 1) {
       const int l = __builtin_ctz(left);
       const uint64_t rank = rank_of(int32_t(score[l]), q[l]);
-      if (p_.current[agent(index[l])] == int32_t(zone(index[l])) || !better(rank, index[l], best.worst())) continue;
+      if (!better(rank, index[l], best.worst()) || is_current(index[l])) continue;
       if (!clear(index[l])) {
         ++shut_;
         continue;
@@ -178,30 +201,33 @@ class Search {
   bool hidden(const Block& node, int lane) const {
     if (shut_ < kShutBeforeBoxes) return false;
     if constexpr (kToZones)
-      return blockers_.block_all({p_.ax[from_], p_.ay[from_], p_.ax[from_], p_.ay[from_]}, rect_of(node, lane));
+      return blockers_.block_all({o_.x, o_.y, o_.x, o_.y}, rect_of(node, lane));
     else
-      return blockers_.block_all(rect_of(node, lane), {p_.zx[from_], p_.zy[from_], p_.zx[from_], p_.zy[from_]});
+      return blockers_.block_all(rect_of(node, lane), {o_.x, o_.y, o_.x, o_.y});
   }
   const Problem& p_;
   const Scale& s_;
   const Tree<kind>& tree_;
   const size_t from_;
+  const Origin o_;
+  const uint32_t* current_;
+  const size_t current_count_;
   Blockers blockers_;
   uint32_t shut_ = 0;
 };
 
 // The best k zones of an agent.
 template <size_t room>
-Best<room> best_zones(const Problem& p, const Scale& s, const ZoneTree& tree, size_t agent, size_t k,
-                      const Key& known = kWorst) {
+Best<room> best_zones(const Problem& p, const Scale& s, const ZoneTree& tree, size_t agent, const Origin& origin,
+                      size_t k, const Key& known = kWorst) {
   const uint32_t current = uint32_t(p.current[agent]);
-  return Search<Of::zones, room>(p, s, tree, agent, k, &current, p.current[agent] >= 0, known).best;
+  return Search<Of::zones, room>(p, s, tree, agent, origin, k, &current, p.current[agent] >= 0, known).best;
 }
 
 // The best agent of a zone; `current` lists the agents that have it now.
-inline Best<1> best_agent(const Problem& p, const Scale& s, const AgentTree& tree, size_t zone, const uint32_t* current,
-                          size_t current_count, const Key& known) {
-  return Search<Of::agents, 1>(p, s, tree, zone, 1, current, current_count, known).best;
+inline Best<1> best_agent(const Problem& p, const Scale& s, const AgentTree& tree, size_t zone, const Origin& origin,
+                          const uint32_t* current, size_t current_count, const Key& known) {
+  return Search<Of::agents, 1>(p, s, tree, zone, origin, 1, current, current_count, known).best;
 }
 
 }  // namespace DW_ISA

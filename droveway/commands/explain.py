@@ -60,7 +60,7 @@ def explained(view: Any, agent: int | None, zone: int | None, every: bool = Fals
     """The explanation of one stored decision, from its stored inputs and rows; `every`: all options exactly."""
     import numpy as np
 
-    from coord.explaining.explain import explain
+    from coord.explaining.explain_inputs import explain
     from coord.ground.grid import Grid
     from coord.ground.rings import Rings
     from coord.records import RING_DTYPE, PlanConfig
