@@ -19,7 +19,7 @@ import time  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
-from scipy.optimize import linear_sum_assignment  # noqa: E402
+from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]  # noqa: E402
 
 from coord import AGENT_DTYPE, KERNEL_DTYPE, OBSTACLE_DTYPE, ZONE_DTYPE, PlanConfig, plan  # noqa: E402
 from coord.backend import ISA  # noqa: E402

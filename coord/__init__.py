@@ -43,7 +43,8 @@ if TYPE_CHECKING:
         ScenarioError,
         TooLargeError,
     )
-    from coord.explaining.explain import Explanation, Option, UnknownIdError, explain
+    from coord.explaining.explain import Explanation, Option, UnknownIdError
+    from coord.explaining.explain_inputs import explain
     from coord.fields.field import field_at, field_gradient, field_points, field_raster, gaussian_at
     from coord.frames.decisions import (
         DecisionLedger,
@@ -263,7 +264,7 @@ _HOMES = {
     "encode_coord_cell_key": "cell",
     "encode_frame_event": "frames.frame",
     "enu_to_wgs84": "ground.wgs84",
-    "explain": "explaining.explain",
+    "explain": "explaining.explain_inputs",
     "field_at": "fields.field",
     "field_gradient": "fields.field",
     "field_points": "fields.field",
