@@ -48,7 +48,7 @@ def test_the_first_commands_give_the_printed_output_and_the_recorded_root(
 def test_the_commands_of_the_table_run_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     commands = [line for line in re.findall(r"`droveway ([^`]*)`", README) if " yard" in line or "/yard" in line]
-    assert [line.split()[0] for line in commands] == ["simulate", "verify", "explain", "verify"]
+    assert [line.split()[0] for line in commands] == ["simulate", "verify", "metrics", "sweep", "explain", "verify"]
     checkpoint = "SIZE:ROOT"
     for line in commands:
         done = run_here(*line.replace("SIZE:ROOT", checkpoint).split(), folder=tmp_path)
