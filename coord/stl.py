@@ -472,12 +472,20 @@ def _shown(report: Report) -> str:
     return f"size {report.size}, root {root}"
 
 
+def require_ledger(place: str | Path) -> None:
+    """NotALedgerError where a path holds no ledger, whole or damaged. What is published says so when it is opened."""
+    from storage.opening import require_run
+
+    if not is_published(place):
+        require_run(Path(place))
+
+
 def try_open(place: str | Path, report: Report) -> Ledger | PublishedLedger | None:
     """The ledger read-only, or None with a problem in the report when it can't be opened.
 
     Where the report found no damage, the ledger must still hold what the report speaks of.
     """
-    from storage import Head, Ledger, ObjectStoreError, StorageError, open_published
+    from storage import Head, Ledger, NotALedgerError, ObjectStoreError, StorageError, open_published
 
     seen = Head(report.size, report.root) if report.ok and report.root is not None else None
     try:
@@ -487,5 +495,7 @@ def try_open(place: str | Path, report: Report) -> Ledger | PublishedLedger | No
     except ObjectStoreError:
         raise
     except StorageError as error:
+        if isinstance(error, NotALedgerError) and is_published(place):
+            raise
         report.add_problem(Problem(None, "ledger", "a ledger that opens", "damage", str(error)))
         return None

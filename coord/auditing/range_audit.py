@@ -56,6 +56,7 @@ def audit_range(
     if not isinstance(run, str | Path):
         _check(run, report, first_tick, last_tick, replan, expect, jobs, progress)
         return
+    stl.require_ledger(run)
     ledger = stl.try_open(run, report)
     if ledger is not None:
         with ledger:

@@ -14,7 +14,7 @@ from coord.frames.frame import DecisionFrame, decode_frame_event, rows_digest
 from coord.simulation.simulate import simulate
 from coord.sites.scenario import Scenario
 from coord.stl import open_run
-from storage import Event, Ledger
+from storage import Event, Ledger, NotALedgerError
 from storage.engine.engines import open_store
 from storage.layout import log_key, store_path, tile_key
 
@@ -258,3 +258,17 @@ def test_frames_of_a_run_are_a_chain_in_one_buffer(run: Path) -> None:
     assert check_chain(data, offsets=offsets, frame_id=0, prev_digest=bytes(16)) is None
     assert decode_frames(data, offsets)["tick"].tolist() == [3 * i for i in range(FRAMES)]
     assert DecisionFrame.decode(data[:128]).frame_id == 0
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty folder", "file", "published nothing"])
+def test_a_place_without_a_ledger_is_an_error_and_no_finding(kind: str, tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    if kind == "file":
+        place.write_text("text")
+    elif kind != "missing":
+        place.mkdir()
+    where = place.as_uri() if kind == "published nothing" else place
+    for options in ({}, {"first_tick": 3}, {"last_tick": 3}, {"jobs": 2}):
+        with pytest.raises(NotALedgerError):
+            audit(where, **options)  # type: ignore[arg-type]
+    assert not any(place.iterdir()) if place.is_dir() else place.exists() == (kind == "file")

@@ -205,7 +205,9 @@ def test_too_few_lines_in_a_scenario(ask: Ask, tmp_path: Path) -> None:
     assert told.code == 3 and "expected 3 agents, the file has 0" in told.err
 
 
-@pytest.mark.parametrize("command", ["verify", "replay", "info", "explain", "diff"])
+@pytest.mark.parametrize(
+    "command", ["verify", "verify range", "verify jobs", "replay", "info", "explain", "diff", "metrics"]
+)
 @pytest.mark.parametrize("what", ["missing", "empty folder", "folder of other things", "file"])
 def test_a_path_that_is_no_ledger_is_exit_3(command: str, what: str, ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "run"
@@ -216,8 +218,9 @@ def test_a_path_that_is_no_ledger_is_exit_3(command: str, what: str, ask: Ask, t
         if what == "folder of other things":
             (path / "notes.txt").write_text("mine")
     before = listing(tmp_path)
-    more = {"explain": ("--tick", 0, "--agent", 1), "diff": (path,)}.get(command, ())
-    told = ask(command, path, *more)
+    more = {"explain": ("--tick", 0, "--agent", 1), "diff": (path,), "verify range": ("--from", 2),
+            "verify jobs": ("--jobs", 2)}.get(command, ())  # fmt: skip
+    told = ask(command.split(maxsplit=1)[0], path, *more)
     assert told.code == 3, told
     assert told.out == ""
     assert told.err.startswith(f"error: {path}") and "Traceback" not in told.err
