@@ -1,9 +1,9 @@
 // Points sorted by square cells a little wider than a radius, row by row of cells: whoever is within the radius of a
 // point stands in its cell or in one of the eight around it, which lie in three runs of the sorted points.
 //
-// Why eight are enough: a pair that is near by its float32 distance is at most radius·(1 + 2^-21) apart on each axis, a
-// cell is at least radius·(1 + 2^-8) wide, there are at most 2048 cells on an axis, and (x - x0)·inv is wrong by at most
-// 2^-12 of a cell; so the two numbers differ by less than 1. A side below 2^-60 m is not used: squares would underflow.
+// Why eight are enough: a pair that is near by its float32 distance is at most radius·(1 + 2^-21) apart on each axis,
+// a cell is at least radius·(1 + 2^-8) wide, there are at most 2048 cells on an axis, and (x - x0)·inv is wrong by at
+// most 2^-12 of a cell; so the two numbers differ by less than 1. A side below 2^-60 m is not used: squares underflow.
 #pragma once
 #include "arena.hpp"
 #include "crowd.hpp"

@@ -125,7 +125,9 @@ class Chunk {
   const float* from[7];
   alignas(64) float room[7][kChunk];
 
-  DW_INLINE ptrdiff_t row(size_t l) const { return w.rows == nullptr ? ptrdiff_t(begin + l) : ptrdiff_t(w.rows[begin + l]); }
+  DW_INLINE ptrdiff_t row(size_t l) const {
+    return w.rows == nullptr ? ptrdiff_t(begin + l) : ptrdiff_t(w.rows[begin + l]);
+  }
   bool dense(int f) const { return w.rows == nullptr && w.step[f] == 1; }
   // x, y, z and speed lie one behind the other, as in AgentState.
   bool quads() const {

@@ -113,7 +113,7 @@ class World:
         self._begun = self.tick
         self.happened, self._called = self._outside.begin(self)
         zones, agents = self.inputs.zones, self.agents
-        working = np.unique(agents["zone"][agents["mode"] == _WORKING])
+        working = _distinct(agents["zone"][agents["mode"] == _WORKING])
         change = self._demand.change(DemandView(self.tick, zones, self._just_served, working, self._next_id))
         self._just_served = np.zeros(0, np.uint32)
         if change is not None:
@@ -248,7 +248,7 @@ class World:
         done = finished(agents, zones, self.zone_row, ended, self.tick)
         self.visited[done] = True
         self.served += len(done)
-        self._just_served = np.unique(zones["id"][done])
+        self._just_served = _distinct(zones["id"][done])
         self._go_on(np.sort(ended))
 
     def _go_on(self, rows: Rows) -> None:
@@ -264,6 +264,14 @@ class World:
             self.zone_row[started] = np.searchsorted(zones["id"], zone[good])
             self._start(started)
             rows = rows[~good]
+
+
+def _distinct(ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """What np.unique gives; it hashes first, and sorting alone takes a tenth of the time."""
+    ids = np.sort(ids)
+    first = np.ones(len(ids), np.bool_)
+    first[1:] = ids[1:] != ids[:-1]
+    return ids[first]
 
 
 def _ring_bytes(rings: Rings | None) -> bytes:
