@@ -12,7 +12,7 @@ from coord.frames import crc_ref, frame_chain_ref
 from coord.ground import grid_ref, obstacle_ref
 from coord.ground.obstacle import Shapes
 from coord.moving import motion_ref, neighbours_ref
-from coord.planning import plan_ref
+from coord.planning import auction_ref, plan_ref
 from coord.planning.problem import NONE, Agents, Problem, Zones
 from coord.selftest_steps_ref import steps
 
@@ -24,8 +24,8 @@ _WORD = 2**64 - 1
 _NAMES = (
     "gaussian_terms", "field_points", "field_gradient", "field_by_cells",
     "blocked_points", "blocked_segments", "idle_norm", "zone_base",
-    "candidates", "list_scores", "greedy", "swap", "pair_values", "leftover_status", "grid_components", "grid_paths",
-    "straight_steps", "neighbours", "closest_pair", "grid_waves", "guide_paths", "pibt_step", "frame_crc",
+    "candidates", "list_scores", "greedy", "swap", "auction", "pair_values", "leftover_status", "grid_components",
+    "grid_paths", "straight_steps", "neighbours", "closest_pair", "grid_waves", "guide_paths", "pibt_step", "frame_crc",
     "check_frames",
 )  # fmt: skip
 
@@ -219,6 +219,9 @@ def _plan(problem: Problem, add: Any) -> None:
     for budget in (500, 0):
         improved, tests, bound = plan_ref.swap(problem, found, assigned, budget)
         add("swap", tests, int(bound), improved)
+    for budget in (300, 3000):
+        sold = auction_ref.auction(problem, _CANDIDATES, auction_ref.IDLE_LOWEST, budget, False)
+        add("auction", sold.worth, sold.bound, sold.bids, int(sold.bound_reached), sold.assigned)
     score, travel, saturated = plan_ref.pair_values(problem, assigned)
     add("pair_values", score, travel, saturated.astype(np.uint8))
     taken = np.zeros(_ZONES, np.uint8)

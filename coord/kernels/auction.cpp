@@ -10,8 +10,8 @@ namespace {
 constexpr size_t kList = 16, kBiddersPerBlock = 64;
 constexpr int64_t kUnitMax = int64_t(1) << 26, kStepMax = int64_t(1) << 60;
 constexpr int kPhases = 4, kOnes = 16;
-constexpr int64_t kSlack = 4;
-constexpr uint64_t kPairsExact = uint64_t(1) << 18;
+constexpr int64_t kFirst = 4, kDivide = 4, kSlack = 10;
+constexpr uint64_t kPairsExact = uint64_t(1) << 16;
 constexpr uint32_t kRaises = 64, kDoublingsMax = 20;
 constexpr uint32_t kNobody = 0xFFFFFFFFu;
 
@@ -98,12 +98,13 @@ class Market {
       ++some;
     }
     if (some == 0) return out;
-    int64_t step = width / (2 * some) * unit_ + width % (2 * some) * unit_ / (2 * some);
+    const int64_t share = kFirst * some;
+    int64_t step = width / share * unit_ + width % share * unit_ / share;
     if (step < 1) step = 1;
     const int64_t slack = kSlack * step;
     const bool large = uint64_t(count_) * (bidders == Of::agents ? p_.m : p_.n) > kPairsExact;
     int ones = 0;
-    for (int phase = 1;; ++phase, step = step / 3 < 1 ? 1 : step / 3) {
+    for (int phase = 1;; ++phase, step = step / kDivide < 1 ? 1 : step / kDivide) {
       release(step);
       if (!forward(step, step == 1 ? 0 : slack) || !reverse(step)) {
         out.bids = bids_;
@@ -178,7 +179,7 @@ class Market {
         if (bids_ == budget_) return false;
         ++bids_;
         Two two = best(b);
-        if (two.second < beyond_[b] - slack) {
+        if ((slack == 0 ? two.second : two.best) < beyond_[b] - slack) {
           make_list(b);
           two = best(b);
         }

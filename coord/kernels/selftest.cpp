@@ -75,7 +75,7 @@ static void frames(const CoordTable& table, SelfTestEmit emit, void* context) {
 }
 
 void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) {
-  Digest terms, field, gradient, cells, listed, points, segments, idle, base, found, greedy, swap, values, leftover, regions, paths, steps, neighbours, closest;
+  Digest terms, field, gradient, cells, listed, points, segments, idle, base, found, greedy, swap, sold, values, leftover, regions, paths, steps, neighbours, closest;
   for (uint32_t round = 0; round < 3; ++round) {
     Numbers r{{0x636F6F7264ull + round}};
     const float size = 256.0f;
@@ -177,6 +177,16 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
       swap.add(bound);
       swap.add(improved);
     }
+    const AlignedMemory market(table.auction_workspace(kAgents, kZones, kObstacles));
+    for (const uint64_t budget : {uint64_t(300), uint64_t(3000)}) {
+      std::vector<int32_t> won(kAgents);
+      const AuctionOutcome out = table.auction(p, {kCandidates, -(int64_t(3) << 31), budget, false}, won.data(), market.p);
+      sold.add(uint64_t(out.worth));
+      sold.add(uint64_t(out.bound));
+      sold.add(out.bids);
+      sold.add(uint64_t(out.bound_reached));
+      sold.add(won);
+    }
     std::vector<int32_t> pair_score(kAgents);
     std::vector<uint8_t> saturated(kAgents), status(kAgents), taken(kZones);
     table.pair_values(p, assigned.data(), pair_score.data(), travel.data(), saturated.data());
@@ -249,6 +259,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
   emit(context, "coord.greedy", greedy.hash);
   emit(context, "coord.list_scores", listed.hash);
   emit(context, "coord.swap", swap.hash);
+  emit(context, "coord.auction", sold.hash);
   emit(context, "coord.pair_values", values.hash);
   emit(context, "coord.leftover_status", leftover.hash);
   emit(context, "coord.grid_components", regions.hash);

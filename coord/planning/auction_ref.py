@@ -21,12 +21,13 @@ IDLE_LOWEST = -3 * 2**31  # what it derives: lower than any score by more than a
 LIST_MAX, LIST_MIN = 16, 2
 UNIT_MAX = 2**26
 PHASES = 4  # where the problem is large and no work budget is given
-PAIRS_EXACT = 2**18  # up to here the auction ends with a proven optimum
+PAIRS_EXACT = 2**16  # up to here the auction ends with a proven optimum
+FIRST, DIVIDE = 4, 4  # shares of a list's mean spread: the first step; what each phase divides it by
 RAISES = 64  # bids for one object in a phase before its step doubles
 DOUBLINGS_MAX = 20
 STEP_MAX = 2**60
 ONES = 16  # phases of step 1 at most
-SLACK = 4  # first steps by which a list may fall behind what was outside it before it is made again
+SLACK = 10  # first steps by which a list may fall behind what was outside it before it is made again
 NOTHING = -(2**62)
 
 
@@ -138,7 +139,7 @@ class Auction:
             while b != NONE:
                 self.count()
                 x, best, second = self.best(b)
-                if second < self.lists[b].beyond - slack:
+                if (best if slack else second) < self.lists[b].beyond - slack:
                     self.make_list(b)
                     x, best, second = self.best(b)
                 if best < self.outside + step:
@@ -245,7 +246,7 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
         for b, x in enumerate(state.lists)
         if x.objects
     )
-    step = max(1, width * state.unit // (2 * len(some)))
+    step = max(1, width * state.unit // (FIRST * len(some)))
     slack, phase, regret = SLACK * step, 0, np.zeros(state.bidders, np.int64)
     ones = 0
     large = state.bidders * state.objects > PAIRS_EXACT
@@ -267,4 +268,4 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
             best = AuctionResult(state.assigned(), worth, bound, state.bids, False)
         if bound == best.worth or last:
             return AuctionResult(best.assigned, best.worth, bound, state.bids, False)
-        step = max(1, step // 3)
+        step = max(1, step // DIVIDE)

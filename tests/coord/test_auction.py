@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from coord import TooLargeError, backend, plan_auction, plan_exact, plan_swap
+from coord import Scenario, TooLargeError, audit, backend, plan_auction, plan_exact, plan_swap, simulate
 from coord.planning import auction_ref, exact, plan_ref
 from coord.planning.auction import idle_worth
 from coord.planning.problem import NONE
@@ -206,6 +206,18 @@ def test_exact_refuses_what_is_too_large(make_fleet, monkeypatch):
 def test_empty_tables_give_a_valid_frame(make_fleet, n, m, planner):
     made = make_fleet(0, n, m, rich=False, planner=planner).plan()
     assert (made.frame(0).assigned, made.gap) == (min(n, m), 0.0)
+
+
+@pytest.mark.parametrize("planner", ["auction", "exact"])
+def test_a_run_passes_an_audit_that_plans_and_simulates_it_again(tmp_path, planner):
+    site = Scenario.loads(
+        f'version = 1\nname = "sold"\nseed = 4\n[agents]\nrandom = 9\nspeed = 7\n[zones]\nrandom = 14\n'
+        f'[plan]\nplanner = "{planner}"\n'
+    )
+    simulate(site, 12, ledger=tmp_path / "run", sync="os")
+    report = audit(tmp_path / "run", resimulate=True)
+    assert report.first_divergence is None
+    assert (report.ok, report.frames, report.planned, report.resimulated) == (True, 12, 12, 12)
 
 
 def test_a_thousand_are_within_half_a_percent_of_the_best_travel(make_fleet):
