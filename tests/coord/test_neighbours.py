@@ -90,6 +90,7 @@ def test_cells_pass_over_no_neighbour_at_their_sides(far: float, radius: float) 
         assert neighbours(some, radius).index.tobytes() == brute(some, radius)[1]
 
 
+@needs_kernels
 def test_points_that_crowd_in_few_cells_are_found_in_bounded_time() -> None:
     points = site("clusters", 40_000, 2)  # one to four cells hold them all, and few are near
     began = time.thread_time()
