@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coord.auditing.difference import Drift
 
-HEADS = ("tick", "agents", "mean m", "max m", "agent", "other zones", "objective", "services")
+HEADS = (
+    "tick",
+    "agents",
+    "mean m",
+    "max m",
+    "agent",
+    "other zones",
+    "objective, left (right - left)",
+    "services, left (right - left)",
+)
 
 
 def drift_text(found: "Drift") -> str:

@@ -23,6 +23,7 @@ demand = { model = "uniform", rate = 2.0, box = [0, 0, 400, 400] }
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
     seeds = range(3)
     done = sweep(Scenario.loads(SITE), seeds, {"plan.planner": ["greedy", "swap", "auction"]}, ticks=120,
                  executor=process_pool(2), folder=folder / "sweep", verify=1)  # fmt: skip

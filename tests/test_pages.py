@@ -21,6 +21,7 @@ def sessions(text: str) -> str:
         ("docs/python.md", 50),
         ("docs/replaying.md", 20),
         ("docs/planners.md", 15),
+        ("docs/motion.md", 5),
         ("docs/sweeps.md", 8),
         ("docs/fleets.md", 2),
         ("docs/around.md", 8),

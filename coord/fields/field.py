@@ -97,6 +97,9 @@ def _checked(
         cutoff = np.float32(cutoff_sigmas)
     if not 0 < cutoff <= 8:
         raise BadInput("config", None, "cutoff_sigmas", f"must be above 0 and at most 8, got {cutoff_sigmas}")
+    for name, given in (("x", x), ("y", y)):
+        if not isinstance(given, np.ndarray):
+            raise ValueError(f"{function}: {name} must be float32[n], got {type(given).__name__}")
     if x.dtype != np.float32 or y.dtype != np.float32 or x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"{function}: x and y must be float32[n], got {x.dtype}{x.shape} and {y.dtype}{y.shape}")
     x, y = (np.require(v, requirements=["C", "A"]) for v in (x, y))

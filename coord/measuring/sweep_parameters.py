@@ -45,6 +45,9 @@ def _check_parameter(key: str, values: Sequence[Value]) -> None:
         if key in _NOT_SWEPT:
             hint = " (give seeds)" if key == "seed" else ""
             raise ParameterError(key, None, f"is no parameter of a sweep{hint}")
+        name = key.partition(".")[0]
+        if name in TABLES and TABLES[name].rows:
+            raise ParameterError(key, None, f"a sweep sets keys of tables that stand once, [[{name}]] may stand often")
         raise ParameterError(key, None, f"unknown key (nearest: {nearest(key, tuple(known))})")
     if not values:
         raise ParameterError(key, None, "expected at least one value, got none")

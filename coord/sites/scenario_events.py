@@ -192,6 +192,10 @@ def demand_spec(document: Document, base_dir: Path, grid: Grid | None, file: str
     allowed = ("model", *common, *_ONLY.get(model, ()))
     for key in TABLES["demand"].keys:
         if key.name not in allowed and table[key.name] != key.default:
+            if model == "persistent":
+                models = [name for name in _ONLY if key.name in _ONLY[name]] or list(_ONLY)
+                needed = " or ".join(f'"{name}"' for name in models)
+                raise ScenarioError(file, f"[demand] {key.name}", f"needs [demand] model = {needed}")
             raise ScenarioError(file, f"[demand] {key.name}", f"does not belong to {model}: {', '.join(allowed)}")
     if bool(spots) != (model in ("hot_spots", "moving")):
         expected = "tables [[hot_spot]]" if not spots else "none"

@@ -84,6 +84,8 @@ def command(
             option = f"--{where}: " if where in ("agents", "zones") else f"{error.where}: " if error.where else ""
             raise InputProblem(file, f"{option}{error.detail}") from error
     setup = scenario.setup
+    if ending == ".geojson" and not len(setup.agents):
+        notes.append("no agents: --agents N draws some around the features")
     for note in notes:
         out.note(note)
     placed = scenario.document.get("map")

@@ -115,10 +115,6 @@ def _fine(value: float) -> str:
     return f"{value:.4f}"
 
 
-def _reasons(value: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {_count(count)}" for name, count in value.items()) or "none"
-
-
 # Key, words, unit, how it is written.
 LINES: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
     ("frames", "plans", _count),
@@ -148,10 +144,11 @@ LINES: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
     ("edge_conflicts", "edges crossed both ways", _count),
     ("min_separation_m", "smallest distance, m", _decimal),
     ("blocked_zones", "zones blocked", _count),
-    ("rejections", "turned down", _reasons),
-    ("not_ready", "not ready", _reasons),
+    ("rejections", "turned down", _count),
+    ("not_ready", "not ready", _count),
     ("digest", "digest", str),
 )
+BY_STATUS: Final = ("rejections", "not_ready")  # counts by name: a line a name that one of the runs has
 
 
 def described(records: Sequence[Mapping[str, Any]], png: Path | None) -> str:
@@ -163,6 +160,12 @@ def described(records: Sequence[Mapping[str, Any]], png: Path | None) -> str:
         ("ticks", *(f"{record['first_tick']} to {record['last_tick']}" for record in records)),
     ]
     for key, words, written in LINES:
+        if key in BY_STATUS:
+            names = dict.fromkeys(name for record in records for name in record[key])
+            rows += [(f"{words}: {name}", *(_count(record[key].get(name, 0)) for record in records)) for name in names]
+            if not names:
+                rows.append((words, *("none" for _ in records)))
+            continue
         cells = ["–" if record[key] is None else written(record[key]) for record in records]
         rows.append((words, *cells))
     if png is not None:

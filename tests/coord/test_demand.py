@@ -245,7 +245,7 @@ def test_records_of_another_kind_or_out_of_range_are_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rate = 1.5\n", "[demand] rate: does not belong to persistent: model"),
+        ("rate = 1.5\n", '[demand] rate: needs [demand] model = "uniform" or "hot_spots" or "moving"'),
         ('model = "uniform"\nfile = "x"\n',
          "[demand] file: does not belong to uniform: model, where, open_max, radius, "
          "priority, service_ticks, need_caps, energy_cost, rate, box, deadline_ticks"),

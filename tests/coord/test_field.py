@@ -1,13 +1,23 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coord import KERNEL_DTYPE, BadInput, GaussianKernel, field_at, field_points, field_raster, gaussian_at
+from coord import (
+    KERNEL_DTYPE,
+    BadInput,
+    GaussianKernel,
+    field_at,
+    field_gradient,
+    field_points,
+    field_raster,
+    gaussian_at,
+)
 from coord.fields.field import cover_and_avoid
 from coord.fields.field_ref import gaussian_terms
 from coord.records import Records
@@ -188,3 +198,12 @@ def test_points_of_any_strides_and_alignment_give_the_bits_of_a_contiguous_copy(
 def test_a_raster_s_cell_must_have_a_size(cell_m):
     with pytest.raises(ValueError, match=r"^field_raster: cell_m must be above 0 and at most 2\^20 m, got "):
         field_raster([GaussianKernel(id=0)], x0=0, y0=0, cell_m=cell_m, width=2, height=2)
+
+
+@pytest.mark.parametrize("function", [field_points, field_gradient])
+def test_points_that_are_no_arrays_are_named(function: Any) -> None:
+    at = np.zeros(2, np.float32)
+    with pytest.raises(ValueError, match=rf"^{function.__name__}: x must be float32\[n\], got list$"):
+        function([GaussianKernel(id=0)], [0.0, 1.0], at)
+    with pytest.raises(ValueError, match=rf"^{function.__name__}: y must be float32\[n\], got tuple$"):
+        function([GaussianKernel(id=0)], at, (0.0, 1.0))

@@ -271,6 +271,11 @@ def test_two_sweeps_do_not_write_one_folder(tmp_path: Path) -> None:
         ([1], {"plan.w_travel": [1, "x"]}, "plan.w_travel: expected a number, got text 'x'"),
         ([1], {"agents.random": [2, 2]}, "agents.random: expected different values, got 2 twice"),
         ([1], {"agents.random": []}, "agents.random: expected at least one value, got none"),
+        (
+            [1],
+            {"hot_spot.sigma": [2.0]},
+            "hot_spot.sigma: a sweep sets keys of tables that stand once, [[hot_spot]] may ",
+        ),
         ([1], {"seed": [2]}, "seed: is no parameter of a sweep (give seeds)"),
         ([], {}, "seeds: expected at least one seed, got none"),
         ([1, 1], {}, "seeds: expected different seeds, got one twice"),

@@ -21,6 +21,8 @@ def test_the_table_and_the_object_say_the_same(ask: Ask, yard: Path, yard_run: P
     told = ask("diff", yard_run, tmp_path / "other", "--rows", 4)
     assert told.code == 1
     assert f"{found['ticks']} ticks planned by both" in told.out
+    heads = re.split(r"  +", told.out[told.out.index("\ntick ") :].splitlines()[1])
+    assert heads[-2:] == ["objective, left (right - left)", "services, left (right - left)"]
     table = told.out[told.out.index("\ntick ") :].splitlines()[2:]
     assert [int(line.split()[0]) for line in table] == [row["tick"] for row in found["rows"]]
     words = set(re.findall(r"\w+", PAGE))

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from coord import metrics
-from droveway.commands.metrics import LINES
+from droveway.commands.metrics import BY_STATUS, LINES, described
 from droveway.metrics_picture import RUNS, Curve, MetricsPicture, Panel, number_text, ticks_of
 from droveway.metrics_series import COLUMNS_MAX, Series
 
@@ -39,10 +39,23 @@ def test_several_runs_stand_side_by_side(ask: Ask, yard_run: Path, greedy_run: P
     rows = dict(line.split("  ", 1) for line in told.out.splitlines())
     assert rows["planner"].split() == ["swap", "greedy"]
     assert rows["zones served"].split("%")[0].strip()
-    assert len(rows) == 4 + len(LINES)
     records = ask("metrics", yard_run, greedy_run, "--json").records
     assert [record["planner"] for record in records] == ["swap", "greedy"]
+    lines = sum(max(len({*records[0][key], *records[1][key]}), 1) for key in BY_STATUS)
+    assert len(rows) == 4 + len(LINES) - len(BY_STATUS) + lines
     assert records[0]["digest"] in rows["digest"] and records[1]["digest"] in rows["digest"]
+
+
+def test_a_status_has_a_line_of_its_own(ask: Ask, yard_run: Path) -> None:
+    record = ask("metrics", yard_run, "--json").record
+    one = {**record, "rejections": {"conflict": 1200, "low_energy": 3}, "not_ready": {}}
+    two = {**record, "rejections": {"low_energy": 4}, "not_ready": {}}
+    lines = [" ".join(line.split()) for line in described([one, two], None).splitlines()]
+    assert [line for line in lines if line.startswith(("turned", "not ready"))] == [
+        "turned down: conflict 1 200 0",
+        "turned down: low_energy 3 4",
+        "not ready none none",
+    ]
 
 
 def test_the_picture_shows_a_curve_of_each_run(ask: Ask, yard_run: Path, greedy_run: Path, tmp_path: Path) -> None:

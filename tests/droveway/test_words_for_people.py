@@ -246,3 +246,12 @@ def test_what_info_can_not_describe_but_index_can_take_is_sent_there(ask: Ask, t
 def test_an_option_that_is_not_there_leads_to_the_one_that_was_meant(ask: Ask, line: str, text: str, hint: str) -> None:
     told = ask(*line.split())
     assert (told.code, told.out, told.err) == (2, "", f"error: {text}\nhint: {hint}\n")
+
+
+def test_an_import_without_agents_says_so(ask: Ask, tmp_path: Path) -> None:
+    point = '{"type": "Feature", "properties": {}, "geometry": {"type": "Point", "coordinates": [5.5, 52.5]}}'
+    (tmp_path / "a.geojson").write_text('{"type": "FeatureCollection", "features": [' + point + "]}")
+    told = ask("import", tmp_path / "a.geojson", "-o", tmp_path / "none.toml")
+    assert (told.code, told.err) == (0, "no agents: --agents N draws some around the features\n")
+    told = ask("import", tmp_path / "a.geojson", "-o", tmp_path / "some.toml", "--agents", 2)
+    assert (told.code, told.err) == (0, "")
