@@ -1,6 +1,7 @@
 """The pages under docs/: what they show is what happens, and none is left out of the index."""
 
 import doctest
+import pkgutil
 import re
 from pathlib import Path
 
@@ -52,6 +53,18 @@ def test_the_index_lists_every_page_once() -> None:
     assert sorted(f"docs/{name}" for name in listed if not name.startswith("..")) == [
         page for page in PAGES if page != "docs/README.md"
     ]
+
+
+EVENTS = "event field frame inputs scenario zones"  # kinds of events and catalogs, written like names of coord
+OTHERS = {f"coord.{kind}" for kind in EVENTS.split()} | {"droveway.example", "droveway.ledger"}  # a host and a schema
+PLANNED = {"tensor.tokenizer", "tensor.train"}  # of which decisions.md says where they will be
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *PAGES])
+def test_dotted_names_of_the_packages_are_there(page: str) -> None:
+    packages = "coord|droveway|splat|storage|tensor|vector"
+    for name in set(re.findall(rf"`((?:{packages})(?:\.\w+)+)", (ROOT / page).read_text())) - OTHERS - PLANNED:
+        pkgutil.resolve_name(name)
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ def test_two_sweeps_do_not_write_one_folder(tmp_path: Path) -> None:
         (
             [1],
             {"hot_spot.sigma": [2.0]},
-            "hot_spot.sigma: a sweep sets keys of tables that stand once, [[hot_spot]] may ",
+            "hot_spot.sigma: a sweep sets keys of tables that stand once, [[hot_spot]] ",
         ),
         ([1], {"seed": [2]}, "seed: is no parameter of a sweep (give seeds)"),
         ([], {}, "seeds: expected at least one seed, got none"),
