@@ -17,14 +17,12 @@ from coord.errors import RunError
 from coord.frames.inputs import Inputs
 from coord.ground.grid import Grid
 from coord.ground.rings import Rings
+from coord.measuring.gap_proof import NO_PROOF, GapDue, Proof, proven
 from coord.measuring.metrics_record import Metrics, jain_index
 from coord.measuring.scorer import Scorer, TickMetrics
-from coord.planning.auction import auction_assignment
 from coord.planning.plan import Plan
-from coord.planning.problem import NONE
-from coord.planning.situation import Situation, situation
+from coord.planning.situation import situation
 from coord.records import CONFIG_DTYPE, RING_DTYPE, Records
-from coord.status import CoordStatus
 from tensor.float_mode import plain_mode
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def metrics(
 
     run: a folder, the URL of a published run, an open ledger, or what `open_run` gives. It is read once, in order;
     memory is bounded by one tick (docs/metrics.md). gap_every: the frames with a number that it divides get a proven
-    bound, which costs about one more plan each; 0 for none.
+    bound, which costs about one more plan each, and where they have nothing to assign the next one that has; 0: none.
 
     Raises ValueError for numbers that are no range, RunError where the ledger holds no run, and what reading raises.
 
@@ -86,7 +84,7 @@ def tick_metrics(
             reader = run if isinstance(run, RunReader) else RunReader(run)
         if reader.size == 0:
             raise RunError("the ledger is empty: no run")
-        geometry = _Geometry()
+        geometry, due = _Geometry(), GapDue(gap_every)
         for view in reader.frames():
             tick = view.frame.tick
             if last_tick is not None and tick > last_tick:
@@ -94,21 +92,13 @@ def tick_metrics(
             if first_tick is not None and tick < first_tick:
                 continue
             geometry.follow(view.inputs)
-            bound = None
-            if gap_every and view.frame.frame_id % gap_every == 0:
-                bound = _bound_again(view.inputs, view.rows, tick, geometry)
+            proof = NO_PROOF
+            if due.at(view.frame):
+                proof = due.given(_bound_again(view.inputs, view.rows, tick, geometry))
             yield scorer.add(
-                view.inputs.agents, view.inputs.zones, view.frame, view.rows, grid=geometry.grid, bound=bound
-            )
-
-
-def proven_bound(seen: Situation, rows: Records) -> int:
-    """The upper bound of score_sum that a frame's gap is measured by: what an auction of the same inputs proves over
-    every assignment that gives as many agents a zone. It is the same whoever planned, and however long."""
-    first = rows[rows["queue_index"] == 0][seen.planned]
-    config = seen.config[0]
-    sold = auction_assignment(seen.problem, int(config["k_candidates"]), int(config["idle_score"]), 0)
-    return sold.score_bound(np.where(first["status"] == CoordStatus.OK, np.int32(0), np.int32(NONE)))
+                view.inputs.agents, view.inputs.zones, view.frame, view.rows, grid=geometry.grid, bound=proof.bound,
+                agents_left=proof.agents_left,
+            )  # fmt: skip
 
 
 class _Geometry:
@@ -131,13 +121,13 @@ class _Geometry:
 
 
 @plain_mode()
-def _bound_again(inputs: Inputs, rows: Records, tick: int, geometry: _Geometry) -> int:
-    """The bound of a stored decision, from its inputs and how many agents it gave a zone."""
+def _bound_again(inputs: Inputs, rows: Records, tick: int, geometry: _Geometry) -> Proof:
+    """The proof of a stored decision, from its inputs and how many agents it gave a zone."""
     seen = situation(
         inputs.agents, inputs.zones, inputs.obstacles, inputs.kernels, np.frombuffer(inputs.config, CONFIG_DTYPE),
         now_tick=tick, rings=geometry.rings, grid=geometry.grid,
     )  # fmt: skip
-    return proven_bound(seen, rows)
+    return proven(seen, rows)
 
 
 def quality(plans: Iterable[Plan]) -> Metrics:
@@ -153,7 +143,8 @@ def quality(plans: Iterable[Plan]) -> Metrics:
         frame = made.frame(number, prev_digest)
         prev_digest = frame.digest()
         seen = made.situation
-        scorer.add(seen.agents, seen.zones, frame, made.rows, grid=seen.grid, bound=proven_bound(seen, made.rows))
+        bound, left = proven(seen, made.rows)
+        scorer.add(seen.agents, seen.zones, frame, made.rows, grid=seen.grid, bound=bound, agents_left=left)
     return scorer.result()
 
 

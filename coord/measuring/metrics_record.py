@@ -37,6 +37,8 @@ class Metrics:
     gap_median: float | None
     gap_p99: float | None
     gap_max: float | None
+    gap_fewer_assigned: int
+    gap_agents_left: int
     services: int
     coverage: float
     cover_tick: int | None

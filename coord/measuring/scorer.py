@@ -117,6 +117,7 @@ class Scorer:
         self._assigned = self._ready = self._objective = 0
         self._makespan = self._planned_travel = 0
         self._gaps = array("d")
+        self._fewer_assigned = self._agents_left = 0
         self._idle = IdleCounts()
         self._agents = _Totals()
         self._zones_left = self._zones_left_visited = 0
@@ -140,9 +141,12 @@ class Scorer:
         *,
         grid: Grid | None = None,
         bound: int | None = None,
+        agents_left: int = 0,
     ) -> TickMetrics:
         """One planned tick: what it was planned from, its frame and rows, and a proven bound of score_sum, if there is
-        one. Ticks ascend. Raises RunError for rows of other agents than those given, or a tick that does not ascend.
+        one. agents_left: how many more agents another plan is known to give a zone; a plan that leaves some is counted
+        apart and has no gap. Ticks ascend. Raises RunError for rows of other agents than those given, or a tick that
+        does not ascend.
         """
         first = rows[rows["queue_index"] == 0]
         before = self._before
@@ -153,9 +157,11 @@ class Scorer:
         now = self._state(agents, zones, frame.tick, rows, first, grid)
         stats = AssignmentStats.of(rows, zones=len(zones), blocked_zones=frame.blocked_zones)
         self._count(frame, first, stats)
-        gap = None if bound is None else (bound - stats.score_sum) / max(1, abs(bound))
+        gap = None if bound is None or agents_left else (bound - stats.score_sum) / max(1, abs(bound))
         if gap is not None:
             self._gaps.append(gap)
+        self._fewer_assigned += agents_left > 0
+        self._agents_left += agents_left
         idle = _idle_ticks(zones, frame.tick)
         self._idle.add(idle)
         idle.sort()
@@ -297,6 +303,8 @@ class Scorer:
             gap_median=nearest_rank(gaps, 50) if gaps else None,
             gap_p99=nearest_rank(gaps, 99) if gaps else None,
             gap_max=gaps[-1] if gaps else None,
+            gap_fewer_assigned=self._fewer_assigned,
+            gap_agents_left=self._agents_left,
             services=self._services,
             coverage=visited / zones if zones else 0.0,
             cover_tick=self._cover_tick,

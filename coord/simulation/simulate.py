@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Literal
 from coord.frames.decisions import DecisionLedger
 from coord.frames.frame import DecisionFrame
 from coord.health import CoordHealth
-from coord.measuring.metrics import GAP_EVERY, proven_bound
+from coord.measuring.gap_proof import NO_PROOF, GapDue, proven
+from coord.measuring.metrics import GAP_EVERY
 from coord.measuring.metrics_record import Metrics
 from coord.measuring.scorer import Scorer
 from coord.moving.motion_model import MotionModel
@@ -90,8 +91,8 @@ def simulate(
     `ledger` is a folder that does not exist or is empty, an open and empty `storage.Ledger`, or None. `seed` and
     `planner` replace the scenario's. `should_stop` is asked before each tick: when it says yes the run ends at a whole
     frame and `Run.interrupted` is true. `on_tick` is called after each tick with its number and its frame (None when
-    the tick was not planned). `scorer` is given every planned tick, and a bound for the frames with a number that
-    `gap_every` divides (0: none): `Run.metrics` is then what `coord.metrics` would find in the ledger.
+    the tick was not planned). `scorer` is given every planned tick, and a bound for the frames that `gap_every`
+    asks for as in `coord.metrics`: `Run.metrics` is then what `coord.metrics` would find in the ledger.
 
     `planner_model`, `demand_model` and `motion_model` are somebody else's code in place of the scenario's models
     (docs/planners.md): what they return is checked, and the scenario event records their names. What they raise comes
@@ -176,7 +177,7 @@ class _Output:
 class _Loop:
     def __init__(self, world: World, output: _Output, scorer: Scorer | None, gap_every: int) -> None:
         self._scorer = scorer
-        self._gap_every = gap_every
+        self._gap_due = GapDue(gap_every)
         self._setup = world.setup
         self._output = output
         self._world = world
@@ -231,14 +232,16 @@ class _Loop:
         if self._scorer is None:
             return
         seen = plan.situation
-        wanted = self._gap_every and entry.frame.frame_id % self._gap_every == 0
+        due = self._gap_due.at(entry.frame)
+        proof = self._gap_due.given(proven(seen, entry.rows)) if due else NO_PROOF
         self._scorer.add(
             seen.agents,
             seen.zones,
             entry.frame,
             entry.rows,
             grid=seen.grid,
-            bound=proven_bound(seen, entry.rows) if wanted else None,
+            bound=proof.bound,
+            agents_left=proof.agents_left,
         )
 
     def _finish(self, interrupted: bool) -> Run:

@@ -136,6 +136,8 @@ LINES: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
     ("gap_p99", "proven gap, p99", _share),
     ("gap_max", "proven gap, worst", _share),
     ("gap_frames", "plans with a bound", _count),
+    ("gap_fewer_assigned", "plans that serve fewer than could be", _count),
+    ("gap_agents_left", "agents that those leave", _count),
     ("fairness_travel", "fairness of ways", _fine),
     ("fairness_service", "fairness of services", _fine),
     ("switches_per_agent_per_100_ticks", "switches an agent, 100 ticks", _decimal),

@@ -266,7 +266,7 @@ def test_ticks_that_do_not_ascend_and_rows_of_others_are_refused() -> None:
 
 def test_empty_plans_are_measured_too() -> None:
     q = quality([made([], [])])
-    assert (q.frames, q.coverage, q.idle_max_ticks, q.fairness_travel, q.gap_max) == (1, 0.0, 0, 1.0, 0.0)
+    assert (q.frames, q.coverage, q.idle_max_ticks, q.fairness_travel, q.gap_max) == (1, 0.0, 0, 1.0, None)
     assert (q.min_separation_m, quality([]).frames, quality([]).first_tick) == (None, 0, None)
 
 
