@@ -103,7 +103,7 @@ def command(
         out.note(f"{folder}: holds the run up to here and verifies; a run can't be continued, only made again")
     record = summary(run, scenario, folder, seed, planner)
     record["checkpoint"] = None if signer is None else signer.name
-    out.result(record, described(record))
+    out.result(record, described(record, zones_to_come(scenario)))
     return exits.INTERRUPTED if run.interrupted else exits.YES
 
 
@@ -190,20 +190,33 @@ def happened(record: dict[str, object]) -> list[tuple[str, str]]:
     return rows
 
 
-def described(record: dict[str, object]) -> str:
+def zones_to_come(scenario: Any) -> str:
+    """What brings zones besides those of the file: "tasks", "zones" (events), or nothing."""
+    from coord.simulation.events import EventKind
+
+    setup = scenario.setup
+    if setup.demand.model != "persistent" and setup.demand.where == "tasks":
+        return "tasks"
+    return "zones" if any(event.kind == EventKind.ZONE_ADDED for event in setup.events) else ""
+
+
+def described(record: dict[str, object], come: str) -> str:
     """The same for people: one line a topic, the root last."""
-    root = record["root"]
+    root, events = record["root"], record["events"]
     assert isinstance(root, bytes)
+    assert isinstance(events, dict)
     cut = " (interrupted)" if record["interrupted"] else ""
     ready = record["assigned_of_ready"]
     share = "no agent was ever ready" if ready is None else f"{ready:.1%} of ready agents assigned"
-    if not (record["agents"] and record["zones"]):
-        share = "nothing to assign: the site has no " + ("zones" if record["agents"] else "agents")
+    if not record["agents"]:
+        share = "nothing to assign: the site has no agents"
+    elif not (record["zones"] or record["tasks_opened"] or "zone_added" in events):
+        share = f"nothing to assign: no {come} came" if come else "nothing to assign: the site has no zones"
     health = str(getattr(record["health"], "name", record["health"])).lower()
     rows = [
         ("run", f"{record['run']}"),
         ("site", f"{record['name']}, seed {record['seed']}, planner {record['planner']}"),
-        ("fleet", f"{record['agents']} agents, {record['zones']} zones"),
+        ("fleet", f"{record['agents']} agents, {record['zones']} zones" + (f", {come} come" if come else "")),
         ("ticks", f"{record['ticks']}{cut}, {record['frames']} plans, worst health {health}"),
         (
             "work",

@@ -58,6 +58,25 @@ def test_a_site_without_agents_or_zones_says_so(ask: Ask, tmp_path: Path) -> Non
         assert told.code == 0 and f"work    0 services at 0 zones, {words}\n" in told.out
 
 
+def test_a_site_whose_zones_come_later_says_so_and_what_was_assigned(ask: Ask, tmp_path: Path) -> None:
+    agents = HEAD + "[agents]\nrandom = 3\nspeed = 9.0\n"
+    tasks = agents + '[demand]\nmodel = "uniform"\nrate = 2.0\n'
+    added = agents + '[[event]]\ntick = {}\nkind = "zone_added"\nid = 1\nx = 5.0\ny = 5.0\n'
+    on_zones = agents + '[zones]\nrandom = 2\n[demand]\nmodel = "uniform"\nrate = 2.0\nwhere = "zones"\n'
+    for number, (text, fleet, words) in enumerate((
+        (tasks, "3 agents, 0 zones, tasks come", "of ready agents assigned"),
+        (tasks.replace("2.0", "0.0000001"), "3 agents, 0 zones, tasks come", "nothing to assign: no tasks came"),
+        (added.format(2), "3 agents, 0 zones, zones come", "of ready agents assigned"),
+        (added.format(900), "3 agents, 0 zones, zones come", "nothing to assign: no zones came"),
+        (on_zones, "3 agents, 2 zones", "of ready agents assigned"),
+    )):  # fmt: skip
+        site = tmp_path / "s.toml"
+        site.write_text(text)
+        told = ask("simulate", site, "-o", tmp_path / f"{number}", "--ticks", 30, "--sync", "os")
+        assert f"fleet   {fleet}\n" in told.out
+        assert re.search(rf"^work    .* zones, .*{words}$", told.out, re.MULTILINE), told.out
+
+
 def test_a_fleet_that_is_never_ready_has_no_share(ask: Ask, tmp_path: Path) -> None:
     site = tmp_path / "s.toml"
     site.write_text(FLEET.replace("random = 2", "random = 2\nspeed = 0.0"))
