@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from coord.auditing.report import Problem, Report
 from coord.errors import RunError
+from coord.frames.kinds import CHANGE
 from coord.simulation.events import UNNOTICED, FleetEvent
 
 if TYPE_CHECKING:
@@ -23,12 +24,13 @@ class ChangeCheck:
         self._report = report
         self._pending: list[tuple[int, FleetEvent]] = []  # since the frame before, with their ranks
         self._whole = True  # whether all since the frame before could be read
+        self._uncounted = 0  # events since the frame before
 
     def add(self, rank: int, event: Event) -> None:
         """One event of the run's producer."""
         from coord import stl
 
-        self._report.add_other(event.kind)
+        self._uncounted += 1
         try:
             change = stl.fleet_event(event)
         except RunError as error:
@@ -41,6 +43,7 @@ class ChangeCheck:
 
     def forget(self) -> None:
         """Events are missing."""
+        self._count(made_again=False)
         self._pending, self._whole = [], False
 
     def frame(
@@ -60,11 +63,22 @@ class ChangeCheck:
                 self._report.tell(rank, "event", f"a plan at tick {change.tick}", f"the next one at tick {tick}")
         if made is not None and whole:
             self._compare(pending, made)
+        self._count(made_again=made is not None and whole)
 
     def end(self, made: Sequence[FleetEvent] | None, known: bool) -> None:
         """After the last frame."""
-        if made is not None and self._whole and known:
+        again = made is not None and self._whole and known
+        if made is not None and again:
             self._compare(self._pending, made)
+        self._count(made_again=again)
+
+    def _count(self, *, made_again: bool) -> None:
+        """The events since the frame before: made again, or of a kind whose bytes alone are checked."""
+        if made_again:
+            self._report.changes_resimulated += self._uncounted
+        elif self._uncounted:
+            self._report.add_other(CHANGE, self._uncounted)
+        self._uncounted = 0
 
     @property
     def last_tick(self) -> int | None:

@@ -63,7 +63,8 @@ class Report:
     `divergences` counts every differing field of every frame; the first 64 are in `first_divergences`. `planned` frames
     were planned again, `resimulated` ones were made again from scenario and seed, `unplanned` ones only checked by
     themselves (asked for, or events before them are missing or damaged). `other_events` counts, by kind, events that no
-    decision depends on, such as `demo.search`: their bytes are checked, what they say is not made again.
+    decision depends on, such as `demo.search`: their bytes are checked, what they say is not made again. What came from
+    outside (`coord.event`) is among them, but for the `changes_resimulated` that were made again, too.
 
     `external` names somebody else's code in the run by what it is (planner, demand, motion). The `external_decisions`
     of such a planner were checked (every rule, and all that follows from who serves which zone), not planned again.
@@ -84,6 +85,7 @@ class Report:
     planned: int = 0
     unplanned: int = 0
     resimulated: int = 0
+    changes_resimulated: int = 0
     divergences: int = 0
     frames_diverged: int = 0
     first_divergences: list[Divergence] = field(default_factory=list)
@@ -162,6 +164,7 @@ class Report:
         self.planned += other.planned
         self.unplanned += other.unplanned
         self.resimulated += other.resimulated
+        self.changes_resimulated += other.changes_resimulated
 
     def add_other(self, kind: str, events: int = 1) -> None:
         """Count events that no decision depends on; 64 kinds are told apart, further ones are "…"."""

@@ -85,6 +85,8 @@ def command(
     tell(out, run, report, keys)
     if any(map(is_damage, report.problems)) and not is_published(run):
         out.note(f"hint: droveway repair {quoted(run)} puts right what can be, and names what is lost")
+    if any(map(lacks_signature, report.problems)):
+        out.note("hint: --key takes the verifier key that droveway keygen printed for the key that signed")
     return exits.YES if report.ok else exits.NO
 
 
@@ -105,7 +107,13 @@ def _require_range(first: int | None, last: int | None, resimulate: bool, keys: 
 def is_damage(problem: Any) -> bool:
     """Whether the store itself is damaged: what a run lacks or says wrongly, no repair puts right."""
     in_store = "/" in problem.where or problem.where == "HEAD" or problem.got in ("damage", "nothing")
-    return in_store and problem.where != "checkpoint"
+    return in_store and problem.where != "checkpoint" and not lacks_signature(problem)
+
+
+def lacks_signature(problem: Any) -> bool:
+    """Whether a checkpoint is sound, but none of the keys that were given has signed it: the store is not damaged."""
+    expected: str = problem.expected
+    return expected.startswith("a signature of ")
 
 
 def checkpoint(text: str, keys: tuple[str, ...] = ()) -> tuple[int, bytes]:
@@ -193,6 +201,7 @@ def tell(out: Output, run: Path | str, report: Any, keys: tuple[str, ...]) -> No
         "frames": report.frames,
         "planned": report.planned,
         "resimulated": report.resimulated,
+        "changes_resimulated": report.changes_resimulated,
         "not_resimulated": report.not_resimulated,
         "external": report.external,
         "external_decisions": report.external_decisions,
@@ -250,6 +259,9 @@ def answer(report: Any, keys: tuple[str, ...]) -> str:
         done += f", {report.external_decisions} of an external planner ({name}): checked, not re-planned"
     if report.resimulated:
         done += f", {report.resimulated} with all their inputs"
+    if report.changes_resimulated:
+        events = "1 event" if report.changes_resimulated == 1 else f"{report.changes_resimulated} events"
+        done += f", {events} from outside made again"
     if report.other_events:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.other_events.items()))
         done += f"; of other kinds the bytes only: {kinds}"

@@ -225,6 +225,25 @@ def test_a_task_that_is_gone_counts_as_served_where_its_agent_worked_in_it_or_st
     assert quality([made(working, zones), made([], [], 60)]).services == 1
 
 
+def test_services_of_tasks_by_silent_agents_are_not_seen_and_those_of_zones_are() -> None:
+    head = 'version = 1\nname = "quiet"\nseed = 1\n[agents]\nrandom = 6\nspeed = 6.0\n'
+    tasks = head + '[demand]\nmodel = "uniform"\nrate = 0.8\nservice_ticks = 2\n'
+    zones = head + "[zones]\nrandom = 9\nservice_ticks = 3\n"
+    for text, faults, seen_less in (
+        (tasks, "", False),
+        (tasks, "[faults]\nsilent = 0.03\nsilent_ticks = [5, 60]\n", True),
+    ):
+        run = simulate(Scenario.loads(text + faults), 150, scorer=Scorer(), gap_every=0)
+        assert run.metrics is not None
+        unseen = run.tasks_served - run.metrics.services
+        assert (unseen > 6) == seen_less, unseen  # 6 agents can end a service after the last plan
+    run = simulate(
+        Scenario.loads(zones + "[faults]\nsilent = 0.03\nsilent_ticks = [5, 60]\n"), 150, scorer=Scorer(), gap_every=0
+    )
+    assert run.metrics is not None
+    assert 0 <= run.served - run.metrics.services <= 6
+
+
 def test_agents_may_leave_and_come_back() -> None:
     first, second = made(), made([replace(AGENTS[1], x=20.0, last_seen_tick=60)], ZONES, 60)
     third = made([replace(agent, x=agent.x + 5, last_seen_tick=70) for agent in AGENTS], ZONES, 70)

@@ -43,6 +43,7 @@ def test_verify_answers_in_json(ask: Ask, yard_run: Path) -> None:
         "frames",
         "planned",
         "resimulated",
+        "changes_resimulated",
         "not_resimulated",
         "external",
         "external_decisions",

@@ -101,6 +101,19 @@ def test_text_names_what_came_and_json_counts_it(ask: Ask, tmp_path: Path) -> No
     assert f" and {more} more: --json counts them\n" in ask("replay", tmp_path / "run").out
 
 
+def test_verify_counts_what_came_from_outside_as_made_again_where_it_was(ask: Ask, tmp_path: Path) -> None:
+    site = tmp_path / "SITE.toml"
+    site.write_text(COMES_AND_GOES)
+    run = ask("simulate", site, "-o", tmp_path / "run", "--ticks", 60, "--sync", "os", "--json").record
+    count = sum(run["events"].values())
+    plain = ask("verify", tmp_path / "run").out
+    assert f"; of other kinds the bytes only: {count} coord.event\n" in plain
+    again = ask("verify", tmp_path / "run", "--resimulate").out
+    assert f" with all their inputs, {count} events from outside made again\n" in again
+    record = ask("verify", tmp_path / "run", "--resimulate", "--json").record
+    assert (record["changes_resimulated"], record["other_events"]) == (count, {})
+
+
 def test_every_kind_has_words() -> None:
     assert set(WORDS) == {kind.word for kind in EventKind}
     assert counted({"fault": 1, "agent_lost": 2}) == "1 fault, 2 agents lost"

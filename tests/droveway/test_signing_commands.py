@@ -98,8 +98,23 @@ def test_another_key_and_a_run_without_checkpoints_are_answers_of_no(ask: Ask, f
     assert told.code == 1
     assert [record["where"] for record in told.records[:-1]] == ["meta/checkpoint/0000000000000019", "checkpoint"]
     assert "expected a signature of log.example" in told.records[0]["text"]
+    assert told.err == "hint: --key takes the verifier key that droveway keygen printed for the key that signed\n"
     told = ask("verify", yard_run, "--key", vkey(), "--json")
     assert (told.code, told.records[0]["text"]) == (1, f"{yard_run}: no checkpoint is kept: nothing is signed")
+
+
+def test_repair_is_the_hint_for_damage_and_never_for_a_signature(ask: Ask, folder: Path, tmp_path: Path) -> None:
+    run, wrong = tmp_path / "run", vkey("log.example", bytes(32))
+    shutil.copytree(folder / "run", run)
+    assert "droveway repair" not in ask("verify", run, "--key", wrong).err
+    (table,) = [*run.rglob("*.sst"), *run.rglob("data.mdb")][:1] or [None]
+    assert table is not None
+    content = bytearray(table.read_bytes())
+    content[len(content) // 3] ^= 1
+    table.write_bytes(content)
+    told = ask("verify", run, "--key", wrong)
+    assert told.code in (1, 3)
+    assert f"droveway repair {run}" in told.err
 
 
 def test_a_checkpoint_file_that_was_changed_or_is_of_another_run_is_a_problem(
