@@ -1,5 +1,7 @@
 """An explanation of coord for people: the row, then the options, best first, with every term of their scores."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from droveway.output import table
@@ -7,18 +9,22 @@ from droveway.output import table
 if TYPE_CHECKING:
     from coord.explaining.explain import Explanation, Option
 
+_NOBODY: Final[Mapping[int, int]] = MappingProxyType({})
 SCORE_UNIT: Final = 65536
 UNREACHABLE: Final = 0xFFFFFFFF
 WORKING: Final = 2
 TERMS: Final = ("priority", "idle", "cover", "avoid", "travel", "switch")
 
 
-def explanation_text(told: "Explanation", most: int) -> str:
-    """Head line, a table of the `most` best options and the one of the plan, and what would have to change for each."""
+def explanation_text(told: "Explanation", most: int, queued: Mapping[int, int] = _NOBODY) -> str:
+    """Head line, a table of the `most` best options and the one of the plan, and what would have to change for each.
+
+    `queued` has the agent of each zone that stands in a queue.
+    """
     other = "zone" if told.agent is not None else "agent"
     shown = [option for place, option in enumerate(told.options) if place < most or _chosen(option, other, told)]
     head = ("", other, "status", "score", *TERMS, "ticks", "winner", "wins with")
-    rows = [head, *(_row(option, other, told) for option in shown)]
+    rows = [head, *(_row(option, other, told, queued) for option in shown)]
     parts = [_head(told), *_queue(told), "", table(rows)]
     hidden = len(told.options) - len(shown)
     if hidden:
@@ -77,7 +83,16 @@ def _change(option: "Option", other: str) -> str:
     return told if told.startswith((f"{name} ", f"{name}:")) else f"{name}: {told}"
 
 
-def _row(option: "Option", other: str, told: "Explanation") -> tuple[str, ...]:
+def _status(option: "Option", chosen: bool, queued: Mapping[int, int]) -> str:
+    """Of an option that the agent could have and that nobody's row is: whether its zone is free, or in whose queue."""
+    if option.way_blocked:
+        return "way_blocked"
+    if option.status == 0 and not chosen:
+        return f"queued by {queued[option.zone]}" if option.zone in queued else "free"
+    return option.status.name.lower()
+
+
+def _row(option: "Option", other: str, told: "Explanation", queued: Mapping[int, int]) -> tuple[str, ...]:
     chosen = _chosen(option, other, told)
     travel = "no way" if option.travel == UNREACHABLE else str(option.travel)
     winner = "" if option.winner is None or chosen else f"{option.winner} ({option.winner_score})"
@@ -89,7 +104,7 @@ def _row(option: "Option", other: str, told: "Explanation") -> tuple[str, ...]:
     return (
         "→" if chosen else "",
         str(getattr(option, other)),
-        "way_blocked" if option.way_blocked else option.status.name.lower(),
+        _status(option, chosen, queued),
         str(option.score.score_i32),
         *(f"{getattr(option.score, name):+.4f}" for name in TERMS),
         travel,

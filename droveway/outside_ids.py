@@ -11,6 +11,7 @@ from droveway.exits import UsageProblem
 if TYPE_CHECKING:
     from coord.auditing.divergence import Divergence
     from coord.explaining.explain import Explanation
+    from coord.records import Records
     from coord.simulation.setup import Setup
 
 NO_ZONE: Final = 0xFFFFFFFF
@@ -65,6 +66,12 @@ class OutsideIds:
         'zone 4 went to agent 90'
         """
         return _NAMED.sub(lambda found: f"{found[1]} {self.outside(found[1], int(found[2]))}", text)
+
+    def queued(self, rows: "Records") -> dict[int, int]:
+        """The agent that has a zone later in its queue, by zone, both in the user's ids."""
+        later = rows[rows["queue_index"] > 0]
+        pairs = zip(later["zone"].tolist(), later["agent"].tolist(), strict=True)
+        return {self.outside("zone", zone): self.outside("agent", agent) for zone, agent in pairs}
 
     def explanation(self, told: "Explanation") -> "Explanation":
         """The same explanation in the user's ids."""

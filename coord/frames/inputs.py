@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coord.errors import InputsError, TooLargeError
+from coord.ground.rings import Rings
 from coord.records import AGENT_DTYPE, CONFIG_DTYPE, KERNEL_DTYPE, OBSTACLE_DTYPE, RING_DTYPE, ZONE_DTYPE
 
 MAGIC = b"JCI1"
@@ -54,6 +55,13 @@ class Inputs:
     rings: bytes = b""
     ring_count: int = 0
     grid: bytes = b""
+
+    def ring_arrays(self) -> Rings | None:
+        """The rings as `plan` and `explain` take them, or None."""
+        if not self.ring_count:
+            return None
+        cut = self.ring_count * RING_DTYPE.itemsize
+        return Rings(np.frombuffer(self.rings[:cut], RING_DTYPE), np.frombuffer(self.rings[cut:], "<f4").reshape(-1, 2))
 
     def array(self, name: str) -> Records:
         """One of the four arrays by its name."""

@@ -14,10 +14,13 @@ from coord.errors import InputsError, RunError
 from coord.frames.frame import DecisionFrame, decode_frame_event
 from coord.frames.inputs import Inputs, apply
 from coord.frames.kinds import CHANGE, FRAME, INPUTS
+from coord.ground.grid import Grid
+from coord.records import PlanConfig
 from coord.simulation.events import FleetEvent
 from coord.simulation.setup import Setup, setup_from_map
 
 if TYPE_CHECKING:
+    from coord.explaining.explain import Explanation
     from coord.stl import CoordinationStl, Event, Ledger, PublishedLedger
 
 Records = npt.NDArray[np.void]
@@ -30,6 +33,30 @@ class FrameView(NamedTuple):
     inputs: Inputs
     frame: DecisionFrame
     rows: Records
+
+    def explain(self, *, agent: int | None = None, zone: int | None = None, exact: int | None = None) -> Explanation:
+        """`coord.explain` of this decision, with the config, rings and grid of its own inputs and with its rows.
+
+        Where a planner of somebody else's made the rows, nobody knows what would win. Raises UnknownIdError.
+        """
+        from coord.explaining.explain import EXACT
+        from coord.explaining.explain_inputs import explain
+
+        now = self.inputs
+        return explain(
+            now.agents,
+            now.zones,
+            now.obstacles,
+            now.kernels,
+            PlanConfig.decode(now.config),
+            now_tick=self.frame.tick,
+            rings=now.ring_arrays(),
+            grid=Grid.decode(now.grid) if now.grid else None,
+            agent=agent,
+            zone=zone,
+            rows=self.rows,
+            exact=EXACT if exact is None else exact,
+        )
 
 
 class RunReader:

@@ -240,7 +240,10 @@ class _Work:
             raise CaseError(str(self._cases[number]), detail) from error
         lost[number] += count
         if lost[number] > retries:
-            raise CaseError(str(self._cases[number]), f"its worker was lost {lost[number]} times: {text}") from error
+            main = 'if __name__ == "__main__": (docs/sweeps.md))'
+            hint = "" if self._results else f" (hint: none ever came back; a program that makes processes needs {main}"
+            detail = f"its worker was lost {lost[number]} times: {text}{hint}"
+            raise CaseError(str(self._cases[number]), detail) from error
 
     def _task(self, number: int, runs: Path | None) -> bytes:
         return task_bytes(self._site, self._cases[number], self._ticks, self._gap_every, runs, self._sync)

@@ -15,7 +15,10 @@ OUTSTANDING_MAX = 64
 
 
 def process_pool(jobs: int, method: Literal["spawn", "fork", "forkserver"] = "spawn") -> Callable[[], Executor]:
-    """A function that makes a pool of `jobs` processes; they leave Ctrl-C to this process and end when it ends."""
+    """A function that makes a pool of `jobs` processes; they leave Ctrl-C to this process and end when it ends.
+
+    The processes import the program that calls this: there the call stands below `if __name__ == "__main__":`.
+    """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ValueError(f"process_pool: jobs must be a whole number of at least 1, got {jobs!r}")
 

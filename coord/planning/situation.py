@@ -84,6 +84,8 @@ def situation(
     obstacle_records = as_records(obstacles, OBSTACLE_DTYPE, "obstacles")
     kernel_records = as_records(kernels, KERNEL_DTYPE, "kernels")
     settings = as_records([config], CONFIG_DTYPE, "config") if isinstance(config, PlanConfig) else config
+    if rings is not None and not isinstance(rings, Rings):
+        raise TypeError(f"rings must be a coord.Rings or None, got {type(rings).__name__}")
     ring_table = Rings.empty() if rings is None else rings
     check_tick(now_tick)
     check_config(settings)

@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -44,7 +43,8 @@ def command(out: Output, run: Path | str, tick: int, agent: int | None, zone: in
         ids = OutsideIds.of(reader.scenario)
         inside = {"agent": agent, "zone": zone}
         inside = {what: None if number is None else ids.inside(what, number) for what, number in inside.items()}
-        told = ids.explanation(explained(view, inside["agent"], inside["zone"], show_all))
+        told = view.explain(agent=inside["agent"], zone=inside["zone"], exact=sys.maxsize if show_all else SHOWN)
+        told, queued = ids.explanation(told), ids.queued(view.rows)
     if view.frame.tick != tick:
         out.note(f"tick {tick} was not planned: this is the decision of tick {view.frame.tick}")
     from droveway.explanation_text import explanation_text
@@ -52,36 +52,5 @@ def command(out: Output, run: Path | str, tick: int, agent: int | None, zone: in
     record = {"frame_id": view.frame.frame_id, "rank": view.rank, **told.to_dict()}
     if ids.agents or ids.zones:
         record |= {f"internal_{what}": number for what, number in inside.items()}
-    out.result(record, explanation_text(told, len(told.options) if show_all else SHOWN))
+    out.result(record, explanation_text(told, len(told.options) if show_all else SHOWN, queued))
     return exits.YES
-
-
-def explained(view: Any, agent: int | None, zone: int | None, every: bool = False) -> Any:
-    """The explanation of one stored decision, from its stored inputs and rows; `every`: all options exactly."""
-    import numpy as np
-
-    from coord.explaining.explain_inputs import explain
-    from coord.ground.grid import Grid
-    from coord.ground.rings import Rings
-    from coord.records import RING_DTYPE, PlanConfig
-
-    now = view.inputs
-    cut = now.ring_count * RING_DTYPE.itemsize
-    rings = None
-    if now.ring_count:
-        points = np.frombuffer(now.rings[cut:], "<f4").reshape(-1, 2)
-        rings = Rings(np.frombuffer(now.rings[:cut], RING_DTYPE), points)
-    return explain(
-        now.agents,
-        now.zones,
-        now.obstacles,
-        now.kernels,
-        PlanConfig.decode(now.config),
-        now_tick=view.frame.tick,
-        rings=rings,
-        grid=Grid.decode(now.grid) if now.grid else None,
-        agent=agent,
-        zone=zone,
-        rows=view.rows,
-        exact=sys.maxsize if every else SHOWN,
-    )

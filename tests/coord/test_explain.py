@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +14,17 @@ from coord import (
     AgentMode,
     AgentState,
     CoordStatus,
+    Grid,
     Obstacle,
     PlanConfig,
     Rings,
+    Scenario,
     UnknownIdError,
     WorkZone,
     explain,
+    open_run,
     plan,
+    simulate,
 )
 from coord.planning import exchange_sets, plan_ref
 
@@ -291,3 +296,32 @@ def test_explanations_agree_with_the_rows(make_fleet, seed):
             if option.zone == row.zone:
                 assert option.status == CoordStatus.OK
                 assert option.score.score_i32 == row.score or row.mode == AgentMode.WORKING
+
+
+def test_a_stored_decision_explains_itself_with_its_own_map_and_polygons(tmp_path: Path) -> None:
+    (tmp_path / "a.map").write_text("type octile\nheight 3\nwidth 6\nmap\n......\n@@@@@@\n......\n")
+    polygon = '[[obstacle]]\nkind = "polygon"\npoints = [[3.0, -50.0], [4.0, -50.0], [4.0, 90.0]]\n'
+    fleet = "".join(
+        f"[[agent]]\nid = {i}\nx = 0.5\ny = {y}\n[[zone]]\nid = {i}\nx = 5.5\ny = {y}\n"
+        for i, y in ((0, 0.5), (1, 2.5))
+    )
+    for text, status in (
+        (f'[map]\nfile = "a.map"\ncell_m = 1.0\n{fleet}', "UNREACHABLE"),
+        (f"[plan]\nflags = 1\n{fleet}{polygon}", "ZONE_BLOCKED"),
+    ):
+        site = Scenario.loads(f'version = 1\nname = "a"\n{text}', tmp_path)
+        simulate(site, 3, ledger=tmp_path / status)
+        with open_run(tmp_path / status) as reader:
+            view = reader.state_at(0)
+            now, config = view.inputs, PlanConfig.decode(view.inputs.config)
+            grid = Grid.decode(now.grid) if now.grid else None
+            tables = (now.agents, now.zones, now.obstacles, now.kernels, config)
+            found = {"rings": now.ring_arrays(), "grid": grid}
+            for agent in (0, 1):
+                told = view.explain(agent=agent)
+                assert told == explain(*tables, now_tick=0, agent=agent, **found)
+                assert status in {option.status.name for option in told.options}
+            with pytest.raises(TypeError, match=r"^rings must be a coord\.Rings or None, got bytes$"):
+                explain(*tables, now_tick=0, rings=now.rings, grid=grid, agent=0, rows=view.rows)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match=r"^grid must be a coord\.Grid or None, got bytes$"):
+                explain(*tables, now_tick=0, **{**found, "grid": now.grid or b"x"}, agent=0, rows=view.rows)  # type: ignore[arg-type]

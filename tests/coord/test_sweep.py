@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -366,3 +368,15 @@ def test_errors_of_a_broken_executor_are_told_from_a_lost_machine() -> None:
 
     with pytest.raises(CaseError, match=r"^seed 1: its executor is broken: no worker left \(hint: "):
         sweep(SITE, [1], None, 3, executor=Broken())
+
+
+def test_a_program_without_its_main_line_is_told_so(tmp_path: Path) -> None:
+    program = tmp_path / "bare.py"
+    program.write_text(
+        "from coord import CaseError, Scenario, process_pool, sweep\n"
+        "site = Scenario.loads('version = 1\\nname = \"a\"\\nagents.random = 2\\nzones.random = 2\\n')\n"
+        "try:\n    sweep(site, [1], None, 3, executor=process_pool(1), retries=0)\n"
+        "except CaseError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert 'none ever came back; a program that makes processes needs if __name__ == "__main__": (docs' in done.stdout

@@ -274,3 +274,19 @@ def test_an_import_without_agents_says_so(ask: Ask, tmp_path: Path) -> None:
     assert (told.code, told.err) == (0, "no agents: --agents N draws some around the features\n")
     told = ask("import", tmp_path / "a.geojson", "-o", tmp_path / "some.toml", "--agents", 2)
     assert (told.code, told.err) == (0, "")
+
+
+def test_explain_says_which_zones_are_free_and_in_whose_queue(ask: Ask, tmp_path: Path) -> None:
+    site = tmp_path / "s.toml"
+    site.write_text(HEAD + "[plan]\nqueue = 2\n[agents]\nrandom = 2\n[zones]\nrandom = 7\n")
+    ask("simulate", site, "-o", tmp_path / "run", "--ticks", 2)
+    record = ask("explain", tmp_path / "run", "--tick", 0, "--agent", 0, "--json").record
+    mine = record["queue"][0]["zone"]
+    theirs = ask("explain", tmp_path / "run", "--tick", 0, "--agent", 1, "--json").record
+    lines = [line.lstrip("→ ") for line in ask("explain", tmp_path / "run", "--tick", 0, "--agent", 0).out.splitlines()]
+    told = {int(line.split()[0]): re.split(r"  +", line)[1] for line in lines if re.match(r"\d+  ", line)}
+    first = {record["row"]["zone"]: "ok", theirs["row"]["zone"]: "conflict"}
+    queues = {mine: "queued by 0", theirs["queue"][0]["zone"]: "queued by 1"}
+    assert told == {**dict.fromkeys(range(7), "free"), **first, **queues}
+    zone = ask("explain", tmp_path / "run", "--tick", 0, "--zone", mine).out
+    assert "  queued by 0  " in zone
