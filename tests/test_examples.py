@@ -23,12 +23,13 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_writes_one_picture(path: Path, tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 60
+    folder = tmp_path / "made" / "by the example"
     done = subprocess.run(
-        [sys.executable, str(path), str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, str(path), str(folder)], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert 2 <= len(done.stdout.splitlines()) <= 12
-    (picture,) = tmp_path.glob("*.png")
+    (picture,) = folder.glob("*.png")
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
