@@ -62,6 +62,7 @@ class Market {
     outside_ = idle_ * unit_;
     objects_.build(p, objects == Of::zones ? p.blocked : nullptr, arena);
     const size_t room = objects_.count();
+    if constexpr (objects == Of::zones) objects_.weigh(p, unit_);
     objects_.fill([](size_t) { return int64_t(0); });
     rows_ = arena.take<Row>(count_);
     beyond_ = arena.take<int64_t>(count_);

@@ -9,25 +9,47 @@ inline constexpr int64_t kNothing = -(int64_t(1) << 62);
 
 // A tree of one side's points with a price each; a node knows the least price below it. Points are named by their
 // position in the tree, where neighbours are near each other in memory.
+//
+// Prices follow bases: a zone that all want is dear. So a node of zones also knows its peak, the most of base · unit − price
+// below it, and a bidder's travel goes off that. In float32 base − travel is less than (|base| + |travel|) · 2^-24 above
+// the exact difference, and three numbers are rounded to whole scores: `margin` scores cover both. It is -1 where bases or
+// w_travel are so large that scores saturate, or not numbers: then peaks are not used.
 template <Of kind>
 class Priced {
  public:
   Tree<kind> tree;
   int64_t* least[kLevels];  // of each entry; those of level 0 are the prices
+  int64_t* peak[kLevels];   // as above, of zones
+  int64_t margin = -1;
 
   static size_t workspace(size_t n) {
-    size_t bytes = Tree<kind>::workspace(n);
-    for (size_t count = n, h = 0; h < kLevels; ++h, count = (count + 15) / 16) bytes += Arena::bytes(padded(count) * 8);
+    size_t bytes = Tree<kind>::workspace(n) + Arena::bytes(padded(n) * 8);
+    for (size_t count = n, h = 0; h < kLevels; ++h, count = (count + 15) / 16) bytes += 2 * Arena::bytes(padded(count) * 8);
     return bytes;
   }
   void build(const Problem& p, const uint8_t* skip, Arena& arena) {
     const size_t n = kind == Of::zones ? p.m : p.n;
     size_t count = n;
-    for (int64_t*& l : least) {
-      l = arena.take<int64_t>(padded(count));
+    for (size_t h = 0; h < kLevels; ++h) {
+      least[h] = arena.take<int64_t>(padded(count));
+      peak[h] = arena.take<int64_t>(padded(count));
       count = (count + 15) / 16;
     }
+    base_ = arena.take<int64_t>(padded(n));
     tree.build(p, skip, arena);
+  }
+  // Before `fill`, of zones only.
+  void weigh(const Problem& p, int64_t unit) {
+    constexpr float kMost = 8192.0f;
+    float largest = __builtin_fabsf(p.w_travel);
+    bool plain = largest <= kMost;
+    for (size_t at = 0; at < count(); ++at) {
+      const float base = p.base[id(at)];
+      plain &= __builtin_fabsf(base) <= kMost;
+      largest = __builtin_fabsf(base) > largest ? __builtin_fabsf(base) : largest;
+      base_[at] = int64_t(quantise(base)) * unit;
+    }
+    margin = plain ? 3 + int64_t(2.0f * largest * 0x1p-8f) : -1;
   }
   size_t count() const { return tree.level[0].count; }
   uint32_t id(size_t at) const { return tree.level[0].block[at / 16].index[at % 16]; }
@@ -39,15 +61,27 @@ class Priced {
       const size_t count = tree.level[h].count;
       for (size_t e = 0; e < count; ++e) least[h][e] = h == 0 ? price(e) : least_of(h - 1, e);
       for (size_t e = count; e < padded(count); ++e) least[h][e] = int64_t(1) << 61;
+      if (margin < 0) continue;
+      for (size_t e = 0; e < count; ++e) peak[h][e] = h == 0 ? base_[e] - least[0][e] : peak_of(h - 1, e);
+      for (size_t e = count; e < padded(count); ++e) peak[h][e] = -(int64_t(1) << 61);
     }
   }
   void set(size_t at, int64_t price) {
     least[0][at] = price;
-    for (int h = 1; h <= tree.top; ++h) {
+    bool lower = true, higher = margin >= 0;
+    if (higher) peak[0][at] = base_[at] - price;
+    for (int h = 1; h <= tree.top && (lower || higher); ++h) {
       at /= 16;
-      const int64_t now = least_of(h - 1, at);
-      if (now == least[h][at]) return;
-      least[h][at] = now;
+      if (lower) {
+        const int64_t now = least_of(h - 1, at);
+        lower = now != least[h][at];
+        least[h][at] = now;
+      }
+      if (higher) {
+        const int64_t now = peak_of(h - 1, at);
+        higher = now != peak[h][at];
+        peak[h][at] = now;
+      }
     }
   }
 
@@ -58,6 +92,14 @@ class Priced {
     for (int c = 1; c < 16; ++c) out = child[c] < out ? child[c] : out;
     return out;
   }
+  int64_t peak_of(int h, size_t entry) const {
+    const int64_t* child = peak[h] + 16 * entry;
+    int64_t out = child[0];
+    for (int c = 1; c < 16; ++c) out = child[c] > out ? child[c] : out;
+    return out;
+  }
+
+  int64_t* base_;  // of each position: score of the base · unit
 };
 
 struct Offer {
@@ -109,7 +151,7 @@ class BestOffers {
   }
 
   template <bool leaf>
-  DW_INLINE uint32_t look(const Block& b, const int64_t* price, int32_t* score, int64_t* net) const {
+  DW_INLINE uint32_t look(const Block& b, const int64_t* price, const int64_t* peak, int32_t* score, int64_t* net) const {
     F32x16 far, q;
     M32x16 mask;
     F32x16 value;
@@ -135,10 +177,19 @@ class BestOffers {
       const U32x16 own = U32x16::set1(objects == Of::zones ? p_.acomponent[b_] : p_.zcomponent[b_]);
       mask = mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
     }
-    store(reinterpret_cast<uint32_t*>(score), quantise(value - F32x16::set1(s_.w_travel) * share));
+    const F32x16 travel = F32x16::set1(s_.w_travel) * share;
+    store(reinterpret_cast<uint32_t*>(score), quantise(value - travel));
     const int64_t worst = count == limit_ ? offer[count - 1].net : INT64_MIN;
     uint32_t near = 0;
     for (int l = 0; l < 16; ++l) net[l] = int64_t(score[l]) * unit_ - price[l];
+    if (objects == Of::zones && !leaf && side_.margin >= 0) {
+      int32_t off[16];
+      store(reinterpret_cast<uint32_t*>(off), quantise(travel));
+      for (int l = 0; l < 16; ++l) {
+        const int64_t most = peak[l] + (side_.margin - off[l]) * unit_;
+        net[l] = most < net[l] ? most : net[l];
+      }
+    }
     for (int l = 0; l < 16; ++l) near |= uint32_t(net[l] >= worst) << l;
     return lane_bits(mask) & near;
   }
@@ -146,9 +197,9 @@ class BestOffers {
     const Block& b = side_.tree.level[h].block[e];
     int32_t score[16];
     int64_t net[16];
-    const int64_t* price = side_.least[h] + 16 * e;
+    const int64_t *price = side_.least[h] + 16 * e, *peak = side_.peak[h] + 16 * e;
     if (h == 0) {
-      for (uint32_t left = look<true>(b, price, score, net); left != 0; left &= left - 1) {
+      for (uint32_t left = look<true>(b, price, peak, score, net); left != 0; left &= left - 1) {
         const int l = __builtin_ctz(left);
         if (!has_bonus(b.index[l])) take(score[l], uint32_t(16 * e + size_t(l)), b.index[l]);
       }
@@ -156,7 +207,7 @@ class BestOffers {
     }
     uint8_t order[16];
     int children = 0;
-    for (uint32_t left = look<false>(b, price, score, net); left != 0; left &= left - 1) {
+    for (uint32_t left = look<false>(b, price, peak, score, net); left != 0; left &= left - 1) {
       const int l = __builtin_ctz(left);
       int to = children++;
       for (; to > 0 && net[l] > net[order[to - 1]]; --to) order[to] = order[to - 1];

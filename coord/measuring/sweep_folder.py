@@ -88,7 +88,11 @@ class SweepFolder:
 
     def clear(self, case: Case) -> None:
         """Remove what is left of a case that does not check."""
-        shutil.rmtree(self.runs / case.name, ignore_errors=True)
+        run = self.runs / case.name
+        if run.is_dir() and not run.is_symlink():
+            shutil.rmtree(run, ignore_errors=True)
+        else:
+            run.unlink(missing_ok=True)
         self._file(case).unlink(missing_ok=True)
 
     def keep(self, case: Case, data: bytes) -> None:

@@ -214,6 +214,7 @@ def test_a_sweep_goes_on_where_it_was_left_and_takes_nothing_that_does_not_check
     (folder / "runs" / "000-seed-5").mkdir()
     other = folder / "runs" / "000-seed-2"
     other.rename(folder / "gone")
+    (folder / "runs" / "000-seed-3").write_bytes(b"a file where a run should be")
     done = sweep(SITE, range(6), None, 12, folder=folder, executor=process_pool(2))
     assert (done.reused, done.interrupted) == (1, False)
     assert lines(done) == lines(sweep(SITE, range(6), None, 12, folder=tmp_path / "fresh"))
