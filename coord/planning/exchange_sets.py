@@ -28,16 +28,16 @@ def exchange_sets(travel: U32, assigned: I32) -> Iterator[NDArray[np.intp]]:
     """The sets of agents that exchange zones among themselves, ascending: the coarsest, which is the smallest, first.
 
     Each holds the agents with the longest ways to their zones after greedy, of equals those with the lower ids: a half
-    of those that have a zone, a quarter, …; of more than FINE_MAX agents a seventh, a twenty-first, ….
+    of those that have a zone, a quarter, …; of more than FINE_MAX agents an eighth, a twenty-fourth, ….
 
     >>> travel, assigned = np.arange(5000, dtype=np.uint32), np.arange(5000, dtype=np.int32)
     >>> [len(members) for members in exchange_sets(travel[:2000], assigned[:2000])]
     [62, 125, 250, 500, 1000]
     >>> [members[0].item() for members in exchange_sets(travel, assigned)]
-    [4921, 4762, 4286]
+    [4931, 4792, 4375]
     """
     served = np.flatnonzero(assigned != NONE)
-    share, factor = (2, 2) if len(assigned) <= FINE_MAX else (7, 3)
+    share, factor = (2, 2) if len(assigned) <= FINE_MAX else (8, 3)
     size = len(served) // share
     if size < SET_MIN:
         return

@@ -167,7 +167,7 @@ def test_exchange_sets_are_nested_and_hold_the_longest_ways():
         served = np.flatnonzero(assigned != NONE)
         order = served[np.lexsort((served, -travel[served].astype(np.int64)))]
         sets = list(exchange_sets.exchange_sets(travel, assigned))
-        share, factor = (2, 2) if n <= 4096 else (7, 3)
+        share, factor = (2, 2) if n <= 4096 else (8, 3)
         sizes = [len(served) // share]
         while sizes[-1] // factor >= 32:
             sizes.append(sizes[-1] // factor)
