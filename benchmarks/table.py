@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 START, END = "<!-- written by benchmarks/table.py -->\n", "<!-- end -->\n"
 Line = dict[str, Any]
+SPEEDS = ("plan n=", "auction uniform", "auction league")
 
 
 def lines(bench: str) -> list[Line]:
@@ -84,9 +85,19 @@ def fleets() -> Iterator[str]:
 
 
 def planning() -> Iterator[str]:
-    """Plans in which every agent is free to be planned: one case a row, wall clock."""
-    left_out = {"ticks/CPU-s", "share of agents", "equal digests", "score"}
-    yield from cases("planning (all agents free)", (line for line in lines("plan") if line["unit"] not in left_out))
+    """What a user asks first: plans in which every agent is free to be planned, wall clock, and the auction."""
+    kept = (line for line in lines("plan") if line["unit"] == "ticks/s" or line["case"].startswith(SPEEDS))
+    yield from cases("planning (all agents free)", kept)
+
+
+def planning_in_full() -> Iterator[str]:
+    """Planners against the optimum and at scale: one case a row."""
+    yield from cases("planning", (line for line in lines("plan") if line["unit"] not in {"ticks/CPU-s", "equal digests"}))
+
+
+def fleets_in_full() -> Iterator[str]:
+    """Fields, motion, paths, audits, digests: one case a row."""
+    yield from cases("fleets", lines("fleet"))
 
 
 def ledger() -> Iterator[str]:
@@ -203,7 +214,7 @@ def limits() -> Iterator[str]:
 
 PAGES = {
     "README.md": (fleets, planning, ledger_in_short, search, render, limits),
-    "docs/benchmarks.md": (kernels, ledger, stages, pictures),
+    "docs/benchmarks.md": (kernels, planning_in_full, fleets_in_full, ledger, stages, pictures),
 }
 
 

@@ -42,7 +42,10 @@ def exact_assignment(problem: Problem, idle_score: int) -> ExactPlan:
         row = pairs(problem, problem.agents, a)
         score[a] = row.score
         gain[a] = np.where(row.feasible, np.maximum(row.score.astype(np.int64) - idle, 0), 0)
-    agents, zones = linear_sum_assignment(gain, maximize=True)
+    # those that no pair can use are left out: adding one must not change which of several best assignments is found
+    live, used = np.flatnonzero(gain.any(axis=1)), np.flatnonzero(gain.any(axis=0))
+    rows, columns = linear_sum_assignment(gain[np.ix_(live, used)], maximize=True)
+    agents, zones = live[rows], used[columns]
     has = gain[agents, zones] > 0
     assigned = np.full(n, NONE, np.int32)
     assigned[agents[has]] = zones[has]

@@ -98,7 +98,7 @@ def test_a_bad_scene_has_one_plan_in_bounded_time(scene: str, planner: str, way:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("planner", ["greedy", "swap"])
+@pytest.mark.parametrize("planner", ["greedy", "swap", "exact"])
 @pytest.mark.parametrize("scene", [name for name in SCENES if name != "no zones"])
 def test_a_zone_that_nobody_can_reach_changes_no_assignment(scene: str, planner: str, way: str) -> None:
     flags, later, on_grid = WAYS[way]
