@@ -8,12 +8,11 @@ same sum: that is found by planning once more.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from coord.planning.auction import idle_worth
+from coord.planning.exact import best_assignment
 from coord.planning.plan_ref import pairs
 from coord.planning.problem import I32, NONE, Problem
 
@@ -34,7 +33,7 @@ class ExactTrials:
             row = pairs(problem, problem.agents, a)
             self.score[a], self.feasible[a] = row.score, row.feasible
             self.gain[a] = np.where(row.feasible, np.maximum(self.score[a] - self.idle, 0), 0)
-        self.assigned = _assigned(self.gain)
+        self.assigned = best_assignment(self.gain)
 
     def is_plan(self, assigned: I32) -> bool:
         """Whether this is the planner's own assignment of the problem."""
@@ -63,29 +62,15 @@ class ExactTrials:
         kept = self.gain[a, z]
         self.gain[a, z] = max(int(self.score[a, z]) + change - self.idle, 0)
         try:
-            return bool(_assigned(self.gain)[a] == z)
+            return bool(best_assignment(self.gain)[a] == z)
         finally:
             self.gain[a, z] = kept
 
 
-def _pairs_of(gain: F64) -> tuple[NDArray[Any], NDArray[Any]]:
-    from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
-
-    agents, zones = linear_sum_assignment(gain, maximize=True)
-    return agents, zones
-
-
-def _assigned(gain: F64) -> NDArray[Any]:
-    agents, zones = _pairs_of(gain)
-    has = gain[agents, zones] > 0
-    assigned = np.full(len(gain), NONE, np.int32)
-    assigned[agents[has]] = zones[has]
-    return assigned
-
-
 def _best(gain: F64) -> int:
-    agents, zones = _pairs_of(gain)
-    return int(gain[agents, zones].sum())
+    assigned = best_assignment(gain)
+    has = np.flatnonzero(assigned != NONE)
+    return int(gain[has, assigned[has]].sum())
 
 
 __all__ = ["EXACT_PAIRS_MAX", "ExactTrials"]
