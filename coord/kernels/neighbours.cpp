@@ -202,6 +202,7 @@ template <bool flat>
 void run_cells(const Cells<flat>& cells, Call& call) {
   call.sorted = &cells;
   const auto block = [](void* context, size_t b) {
+    FpGuard guard;
     Call& job = *static_cast<Call*>(context);
     const Cells<flat>& c = *static_cast<const Cells<flat>*>(job.sorted);
     if (__atomic_load_n(&job.total, __ATOMIC_RELAXED) > job.limit) return;  // refused already
@@ -220,6 +221,7 @@ void run_crowd(const Points& p, Call& call, Arena arena) {
   const Crowd<flat> crowd(p, arena);
   call.sorted = &crowd;
   const auto block = [](void* context, size_t b) {
+    FpGuard guard;
     Call& job = *static_cast<Call*>(context);
     const Crowd<flat>& c = *static_cast<const Crowd<flat>*>(job.sorted);
     if (__atomic_load_n(&job.total, __ATOMIC_RELAXED) > job.limit) return;  // refused already

@@ -182,9 +182,9 @@ size_t join(int64_t* rows, size_t n) {
 }  // namespace
 
 size_t straight_steps(const Walk& walk, float* gone, int64_t* arrived) {
-  FpGuard guard;
   Call call{walk, gone, arrived};
   const auto run = [](void* context, size_t block) {
+    FpGuard guard;
     const Call& c = *static_cast<const Call*>(context);
     const size_t first = block * kAgentsPerBlock;
     const size_t last = first + kAgentsPerBlock < c.walk.n ? first + kAgentsPerBlock : c.walk.n;

@@ -27,7 +27,7 @@ def json_schema() -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of SITE.toml, generated from the same definition as the reader.
 
     >>> json_schema()["properties"]["plan"]["properties"]["planner"]["enum"]
-    ['greedy', 'swap']
+    ['greedy', 'swap', 'auction', 'exact']
     """
     properties: dict[str, Any] = {}
     for table in TABLES.values():
