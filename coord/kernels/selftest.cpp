@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include <vector>
 
 #include "droveway/selftest_memory.hpp"
@@ -7,6 +9,16 @@
 // One digest a kernel over three fixed problems; the twin of these inputs is coord/selftest_ref.py.
 namespace droveway {
 namespace {
+
+// The sum of two floats is exact in double here; how the host rounds must not reach the inputs.
+inline float nearest_f32(double exact) {
+  uint64_t u;
+  memcpy(&u, &exact, sizeof u);
+  u += (uint64_t(1) << 28) - 1 + (u >> 29 & 1);
+  u &= ~((uint64_t(1) << 29) - 1);
+  memcpy(&exact, &u, sizeof u);
+  return float(exact);
+}
 
 constexpr size_t kAgents = 211, kZones = 197, kKernels = 53, kObstacles = 7, kCandidates = 12;
 constexpr size_t kWidth = 37, kHeight = 29;
@@ -142,7 +154,7 @@ void coord_self_test(const CoordTable& table, SelfTestEmit emit, void* context) 
 
     // the problem: round 1 tests ways, round 2 has components and saturating scores
     std::vector<float> speed = r.places(kAgents, 2.0f), energy = r.places(kAgents, 1.0f);
-    for (float& s : speed) s += 0.125f;
+    for (float& s : speed) s = nearest_f32(double(s) + 0.125);
     std::vector<uint32_t> caps = r.words(kAgents, 8), acomponent = r.words(kAgents, 3), zcomponent = r.words(kZones, 3);
     for (uint32_t& c : caps) c |= 1;
     for (size_t z = 0; z < kZones; ++z)
