@@ -798,7 +798,7 @@ void bind_pibt(nb::module_& m) {
                                             start.data(), w.memory);
         });
         require(true_bits, "guide_paths: bits must be the distances of goal");
-      }, "exits"_a.noconvert(), "width"_a, "bits"_a.noconvert(), "costs"_a.noconvert(), "from"_a.noconvert(),
+      }, "exits"_a.noconvert(), "width"_a, "bits"_a.noconvert(), "costs"_a.noconvert(), "begin"_a.noconvert(),
       "goal"_a.noconvert(), "length"_a.noconvert(), "order"_a.noconvert(), "leaving"_a.noconvert(),
       "path"_a.noconvert(), "start"_a.noconvert());
 }
