@@ -1,6 +1,7 @@
 # droveway_kernels(AREA SOURCES a.cpp b.cpp … [SELFTEST selftest.cpp …])
 #
-# Builds AREA/kernels/*.cpp once for each instruction set and AREA/kernels/module.cpp once, as AREA/_kernels.
+# Builds AREA/kernels/*.cpp once for each instruction set and AREA/kernels/module.cpp once, as AREA/_kernels; so are all of
+# AREA/kernels/array/*.cpp (the tensor object) and AREA/kernels/bindings/*.cpp (bindings that have no place in module.cpp).
 # Sources named here, and table.cpp, are compiled with DW_ISA set to the namespace (isa_v3, isa_v4, isa_neon).
 # The SELFTEST sources (selftest.cpp if none are named) are compiled once; they run the kernels of one table and reports a digest for each.
 
@@ -54,13 +55,14 @@ function(droveway_kernels area)
   set_property(GLOBAL PROPERTY DROVEWAY_OBJECTS_${area} ${objects} $<TARGET_OBJECTS:${area}_selftest>)
 
   if(DROVEWAY_PYTHON)
+    file(GLOB once CONFIGURE_DEPENDS ${dir}/array/*.cpp ${dir}/bindings/*.cpp)
     nanobind_add_module(${area}_kernels NB_STATIC NB_DOMAIN droveway NOMINSIZE
-                        ${dir}/module.cpp ${objects} $<TARGET_OBJECTS:${area}_selftest>)
+                        ${dir}/module.cpp ${once} ${objects} $<TARGET_OBJECTS:${area}_selftest>)
     set_target_properties(${area}_kernels PROPERTIES OUTPUT_NAME _kernels
                           LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${area}
                           INSTALL_RPATH "$ORIGIN/../tensor" BUILD_WITH_INSTALL_RPATH OFF)
-    target_include_directories(${area}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/tensor/kernels/include)
-    target_compile_options(${area}_kernels PRIVATE -O2)
+    target_include_directories(${area}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/tensor/kernels/include ${dir})
+    target_compile_options(${area}_kernels PRIVATE -O2 -ffp-contract=off)
     target_compile_definitions(${area}_kernels PRIVATE "DW_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")
     target_link_libraries(${area}_kernels PRIVATE droveway_pool)
     install(TARGETS ${area}_kernels LIBRARY DESTINATION ${area})

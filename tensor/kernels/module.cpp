@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "array/in_use.hpp"
 #include "droveway/area.hpp"
 #include "droveway/python_call.hpp"
 #include "table.hpp"
@@ -228,6 +229,8 @@ void bind_runtime(nb::module_& m) {
 }
 
 }  // namespace
+
+const TensorTable* droveway::tensor_kernels() { return area.has_kernels() ? &area.kernels() : nullptr; }
 
 NB_MODULE(_kernels, m) {
   area.bind(m);
