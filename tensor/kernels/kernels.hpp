@@ -36,6 +36,12 @@ void exp_f64(const double* x, double* out, size_t n);
 void log_f64(const double* x, double* out, size_t n);
 void sqrt_f64(const double* x, double* out, size_t n);
 
+droveway::ElementwiseLoop elementwise(int op, int dtype);
+droveway::ElementwiseLoop cast(int from, int to);
+droveway::ElementwiseLoop elementwise_f32(int op);  // one function a family of dtypes; elementwise() chooses
+droveway::ElementwiseLoop special_f32(int op);
+droveway::ElementwiseLoop special_f64(int op);
+
 void philox_words(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, uint32_t* out, size_t n);
 void philox_uniform_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
 void philox_normal_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "droveway/selftest.hpp"
+#include "elementwise_ops.hpp"
 
 namespace droveway {
 
@@ -18,6 +19,16 @@ struct Matmul {
   T* c;
   ptrdiff_t c_row;
 };
+
+// One contiguous strip of an elementwise operation: out[i] = op(in[0][i], in[1][i], in[2][i]), i < n. out is aligned to
+// its elements and may be one of the inputs; another overlap is not allowed. Inputs beyond the arity are not read.
+struct Strip {
+  void* out;
+  const void* in[3];
+  size_t n;
+  int op;  // the code again: one loop serves several operations of narrow types
+};
+using ElementwiseLoop = void (*)(const Strip& strip);
 
 // Words that the probes of the lane operations write: 38 results and 18 partial loads and stores; 35 and 10.
 constexpr size_t kProbeWordsF32 = (38 + 2 * 18) * 16;
@@ -58,6 +69,11 @@ struct TensorTable {
   void (*sqrt_f64)(const double* x, double* out, size_t n);
   // out[i] = x[i] to the power y[i * y_step]; y_step is 1, or 0 for one exponent.
   void (*pow_f32)(const float* x, const float* y, size_t y_step, float* out, size_t n);
+  // The loop of an operation on inputs of a dtype (Dtype of array/dtype.hpp; where: of its second input), or nullptr
+  // where there is none. An operation on float16, bfloat16 or complex may call the loops of its parts.
+  ElementwiseLoop (*elementwise)(int op, int dtype);
+  // The loop that converts one dtype to another (Strip.op is op_cast), or nullptr: complex to real has none.
+  ElementwiseLoop (*cast)(int from, int to);
   // Philox4x32-10: out[j] = word (skip + j) mod 4 at counter (lo, hi, c2, c3) of counter + (skip + j) div 4; skip < 4.
   void (*philox_words)(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, uint32_t* out, size_t n);
   // The same words, with c2 = c3 = 0, as uniform numbers in [0, 1) and as normal ones.
