@@ -231,6 +231,11 @@ void bind_runtime(nb::module_& m) {
 }  // namespace
 
 const TensorTable* droveway::tensor_kernels() { return area.has_kernels() ? &area.kernels() : nullptr; }
+const TensorTable* droveway::tensor_kernels(const char* isa) { return area.kernels_of(isa); }
+
+namespace droveway {
+void bind_elementwise(nb::module_& m);  // bindings/elementwise.cpp
+}
 
 NB_MODULE(_kernels, m) {
   area.bind(m);
@@ -238,5 +243,6 @@ NB_MODULE(_kernels, m) {
   bind_reductions(m);
   bind_product(m);
   bind_elementary(m);
+  droveway::bind_elementwise(m);
   bind_random(m);
 }

@@ -7,4 +7,7 @@ namespace droveway {
 // nullptr under DROVEWAY_ISA=ref: then Python calls the twins.
 const TensorTable* tensor_kernels();
 
+// The kernels of a build by its name (v3, v4, neon), for tests that compare them; nullptr where the CPU lacks it.
+const TensorTable* tensor_kernels(const char* isa);
+
 }  // namespace droveway

@@ -66,11 +66,17 @@ class Area {
     return *table_;
   }
 
- private:
-  nanobind::dict digests(const std::string& isa) const {
+  // The table of a build by its name; nullptr where this CPU lacks it.
+  const Table* kernels_of(const std::string& isa) const {
     const Table* table = nullptr;
     for (Isa level : {Isa::v3, Isa::v4, Isa::neon})
       if (isa == isa_name(level) && level <= isa_best()) table = tables_.of(level);
+    return table;
+  }
+
+ private:
+  nanobind::dict digests(const std::string& isa) const {
+    const Table* table = kernels_of(isa);
     if (table == nullptr)
       throw nanobind::value_error(("self_test: isa must be a build that this CPU has, got '" + isa + "'").c_str());
     nanobind::dict out;
