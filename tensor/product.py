@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tensor import _kernels, memory, product_ref
@@ -59,6 +58,6 @@ def _multiply(a: Array, b: Array, out: Array) -> None:
     if not memory.bounded():
         kernel(a, b, out)
         return
-    packing_bytes = _kernels.matmul_workspace_bytes(a.shape[0], b.shape[1], a.shape[1], a.dtype == np.float64)
+    packing_bytes = _kernels.matmul_workspace_bytes(a, b)
     with memory.reserve(packing_bytes, "matmul packing"):
         kernel(a, b, out)

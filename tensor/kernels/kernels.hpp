@@ -19,10 +19,8 @@ void sum_rows_f64(const double* x, ptrdiff_t row_stride, ptrdiff_t stride, size_
 void sum_columns_f32(const float* x, ptrdiff_t row_stride, size_t rows, size_t columns, float* out);
 void sum_columns_f64(const double* x, ptrdiff_t row_stride, size_t rows, size_t columns, double* out);
 
-size_t matmul_workspace_f32(size_t m, size_t n, size_t k);
-size_t matmul_workspace_f64(size_t m, size_t n, size_t k);
-void matmul_f32(const droveway::Matmul<float>& product, void* workspace);
-void matmul_f64(const droveway::Matmul<double>& product, void* workspace);
+size_t product_workspace(const droveway::Product& product);
+void product(const droveway::Product& product, void* workspace);
 
 void exp_f32(const float* x, float* out, size_t n);
 void log_f32(const float* x, float* out, size_t n);

@@ -77,8 +77,7 @@ void sum_columns(Matrix<T> x, VectorOut<T> out, void (*TensorTable::*kernel)(con
 }
 
 template <class T>
-void matmul(Matrix<T> a, Matrix<T> b, MatrixOut<T> out, size_t (*TensorTable::*workspace_of)(size_t, size_t, size_t),
-            void (*TensorTable::*kernel)(const droveway::Matmul<T>&, void*)) {
+void matmul(Matrix<T> a, Matrix<T> b, MatrixOut<T> out) {
   require_aligned(a, "a");
   require_aligned(b, "b");
   require_aligned(out, "out");
@@ -86,10 +85,11 @@ void matmul(Matrix<T> a, Matrix<T> b, MatrixOut<T> out, size_t (*TensorTable::*w
     throw nb::value_error("matmul: shapes of a [m, k], b [k, n] and out [m, n] must agree");
   if (out.size() == 0) return;
   if (out.shape(1) > 1 && out.stride(1) != 1) throw nb::value_error("matmul: a row of out must be contiguous");
-  droveway::Matmul<T> product{a.shape(0), b.shape(1), a.shape(1),   a.data(),   a.stride(0),  a.stride(1),
-                              b.data(),   b.stride(0), b.stride(1), out.data(), out.stride(0)};
+  constexpr droveway::Dtype dtype = sizeof(T) == 4 ? droveway::Dtype::f32 : droveway::Dtype::f64;
+  const droveway::Product product{a.shape(0), b.shape(1), a.shape(1),   a.data(),   a.stride(0),   a.stride(1), b.data(),
+                                  b.stride(0), b.stride(1), out.data(), out.stride(0), dtype, dtype, dtype};
   const TensorTable& t = kernels();
-  const size_t bytes = (t.*workspace_of)(product.m, product.n, product.k);
+  const size_t bytes = t.product_workspace(product);
   void* workspace = nullptr;
   if (bytes != 0) {
     workspace = ::operator new(bytes, std::align_val_t{64}, std::nothrow);
@@ -99,7 +99,14 @@ void matmul(Matrix<T> a, Matrix<T> b, MatrixOut<T> out, size_t (*TensorTable::*w
     void* p;
     ~Free() { ::operator delete(p, std::align_val_t{64}, std::nothrow); }
   } free_at_end{workspace};
-  call_kernel([&] { (t.*kernel)(product, workspace); });
+  call_kernel([&] { t.product(product, workspace); });
+}
+
+template <class T>
+size_t workspace_bytes(const Matrix<T>& a, const Matrix<T>& b, droveway::Dtype dtype) {
+  if (!area.has_kernels()) return 0;
+  return kernels().product_workspace({a.shape(0), b.shape(1), a.shape(1), a.data(), a.stride(0), a.stride(1), b.data(),
+                                      b.stride(0), b.stride(1), nullptr, ptrdiff_t(b.shape(1)), dtype, dtype, dtype});
 }
 
 void bind_reductions(nb::module_& m) {
@@ -123,16 +130,14 @@ void bind_reductions(nb::module_& m) {
 }
 
 void bind_product(nb::module_& m) {
-  m.def("matmul_f32", [](Matrix<float> a, Matrix<float> b, MatrixOut<float> out) {
-        matmul(a, b, out, &TensorTable::matmul_workspace_f32, &TensorTable::matmul_f32);
-      }, "a"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert());
-  m.def("matmul_f64", [](Matrix<double> a, Matrix<double> b, MatrixOut<double> out) {
-        matmul(a, b, out, &TensorTable::matmul_workspace_f64, &TensorTable::matmul_f64);
-      }, "a"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert());
-  m.def("matmul_workspace_bytes", [](size_t m_, size_t n, size_t k, bool f64) {
-        if (!area.has_kernels()) return size_t{0};
-        return f64 ? kernels().matmul_workspace_f64(m_, n, k) : kernels().matmul_workspace_f32(m_, n, k);
-      }, "m"_a, "n"_a, "k"_a, "f64"_a, "Bytes a product packs its factors into.");
+  m.def("matmul_f32", &matmul<float>, "a"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert());
+  m.def("matmul_f64", &matmul<double>, "a"_a.noconvert(), "b"_a.noconvert(), "out"_a.noconvert());
+  m.def("matmul_workspace_bytes", [](Matrix<float> a, Matrix<float> b) {
+        return workspace_bytes(a, b, droveway::Dtype::f32);
+      }, "a"_a.noconvert(), "b"_a.noconvert(), "Bytes a product packs its factors into.");
+  m.def("matmul_workspace_bytes", [](Matrix<double> a, Matrix<double> b) {
+        return workspace_bytes(a, b, droveway::Dtype::f64);
+      }, "a"_a.noconvert(), "b"_a.noconvert(), "Bytes a product packs its factors into.");
 }
 
 template <class T> using Flat = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

@@ -1,112 +1,234 @@
-// Matrix product (tensor/product_ref.py is the readable twin).
+// Matrix products (tensor/product_ref.py is the readable twin).
 //
 // C = ((p0 + p1) + p2) + …, p_b = the chain of fused multiply-adds over k in block b of 256, from +0. Only the split of
-// k is part of the result; tiles over rows and columns are free, because every element has its own chain.
+// k is part of the result; how rows and columns are cut is free, because every element has its own chain.
 //
-// Factors are packed, k after k: A in panels of at most kRows rows, of heights as equal as they can be, B in panels of
-// kColumns columns, the last one padded with zeros. A block of work multiplies one slice of A's panels with all packed
-// panels of B.
+// Two ways lead to a tile (product_tile.hpp). *Direct*: the tile reads A where it lies, and B too unless its columns are
+// apart; nothing is allocated, which is best while B stays in the second-level cache. *Packed*: factors are copied k
+// after k, A in panels of at most kRows rows, of heights as equal as they can be, B in panels of kColumns columns.
 #include "droveway/fpenv.hpp"
-#include "droveway/lanes.hpp"
 #include "droveway/parallel.hpp"
-#include "kernels.hpp"
+#include "product_pack.hpp"
 
 namespace DW_ISA {
 namespace {
 
-constexpr size_t kDepth = 256;               // part of the numeric format: never changes
+// A product as it is computed: `turned` says that a and b changed places.
+struct Product : droveway::Product {
+  bool turned = false;
+};
+
 constexpr size_t kDepthPacked = 2 * kDepth;  // two blocks of k at a time halve the traffic of C
 constexpr size_t kColumnsPacked = 1024;      // columns of B packed at a time: 2 MiB of f32
 constexpr size_t kRowsPacked = 1024;         // rows of A packed at a time: 2 MiB of f32
 constexpr size_t kPanelsPerBlock = 4;        // a block's slice of A stays in the second-level cache
-constexpr size_t kParallelFlops = size_t{1} << 22;
+constexpr size_t kPanelsDirect = 2;          // finer, because nothing is packed for a block
+constexpr size_t kPanelsTransposed = 5;      // but where B is
+constexpr size_t kColumnsDirect = 512;
+constexpr size_t kDirectBytes = size_t{1} << 19;  // of B: larger ones are packed
+constexpr size_t kRowsDirect = 64;                // fewer rows never pay for packing B
+constexpr double kParallelFlops = double(size_t{1} << 22);
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int kRows = 3;  // the same template, less to compile
-constexpr int kVectors = 1;
-#elif defined(DW_ISA_V4)
-constexpr int kRows = 14;  // 28 accumulators of 32 registers
-constexpr int kVectors = 2;
-#else
-constexpr int kRows = 6;  // v3: 12 of 16 registers; arm64: 24 of 32
-constexpr int kVectors = 1;
-#endif
+// Rows are cut into panels of nearly equal height, so that no tile is mostly padding: panel p starts at row_of(p).
+size_t panels(size_t rows) { return parts(rows, size_t(kRows)); }
+size_t row_of(size_t panel, size_t rows) { return panel * rows / panels(rows); }
 
-template <class T> struct Vector;
-template <> struct Vector<float> { using V = F32x16; };
-template <> struct Vector<double> { using V = F64x8; };
-
-template <class T>
-constexpr int kColumns = kVectors * Vector<T>::V::width;
-
-template <int... I> struct Indices {};
-template <int N, int... I> struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
-template <int... I> struct MakeIndices<0, I...> { using type = Indices<I...>; };
-
-template <class F, int... I>
-DW_INLINE void unroll(F f, Indices<I...>) {
-  (f(Index<I>{}), ...);
+Dtype sum_dtype(const Product& p) { return p.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
+bool is_native(const Product& p) { return p.dtype == Dtype::f32 || p.dtype == Dtype::f64; }
+int threads_for(const Product& p) {
+  return double(p.m) * double(p.n) * double(p.k) * double(p.batches) < kParallelFlops ? 1 : 1024;
 }
-template <int N, class F>
-DW_INLINE void repeat(F f) {
-  unroll(f, typename MakeIndices<N>::type{});
+ptrdiff_t offset(const Product& p, size_t batch, size_t which) {
+  if (p.offsets == nullptr) return 0;
+  return p.offsets[3 * batch + (p.turned && which < 2 ? 1 - which : which)];
+}
+char* element(const Product& p, size_t batch, size_t row, size_t column) {
+  const ptrdiff_t at = offset(p, batch, 2) + ptrdiff_t(row) * p.c_row + ptrdiff_t(column);
+  return static_cast<char*>(p.c) + at * ptrdiff_t(dtype_size(p.dtype));
 }
 
-// One tile: `rows` rows of C from one panel of A and one of B.
-template <class T, int rows>
-__attribute__((noinline)) void tile(size_t depth, const T* a, const T* b, T* c, ptrdiff_t c_row, bool first, bool last) {
-  using V = typename Vector<T>::V;
-  constexpr int w = V::width;
-  V sum[rows * kVectors];
-  repeat<rows * kVectors>([&](auto i) DW_LAMBDA { sum[i] = V::zero(); });
-  repeat<rows>([&](auto i) DW_LAMBDA {
-    repeat<kVectors>([&](auto j) DW_LAMBDA { __builtin_prefetch(c + i * c_row + j * w, 1); });
-  });
-  for (size_t k = 0; k < depth; ++k) {
-    V column[kVectors];
-    repeat<kVectors>([&](auto j) DW_LAMBDA { column[j] = V::load(b + j * w); });
-    repeat<rows>([&](auto i) DW_LAMBDA {
-      const V factor = V::set1(a[i]);
-      repeat<kVectors>([&](auto j) DW_LAMBDA { sum[i * kVectors + j] = fma(factor, column[j], sum[i * kVectors + j]); });
-    });
-    a += rows;
-    b += kVectors * w;
+// Bias and activation on finished rows of C: the loops of the elementwise operations, so that the bits are theirs.
+void finish(const Product& p, size_t batch, size_t row, size_t rows, size_t column, size_t columns) {
+  using droveway::ElementwiseLoop;
+  if (p.bias == nullptr && p.activation < 0) return;
+  const ElementwiseLoop add = p.bias != nullptr ? elementwise(droveway::op_add, int(p.dtype)) : nullptr;
+  const ElementwiseLoop act = p.activation >= 0 ? elementwise(p.activation, int(p.dtype)) : nullptr;
+  const char* bias = static_cast<const char*>(p.bias) + column * dtype_size(p.dtype);
+  for (size_t i = row; i < row + rows; ++i) {
+    char* c = element(p, batch, i, column);
+    if (add != nullptr) add({.out = c, .in = {c, bias, nullptr}, .n = columns, .op = droveway::op_add});
+    if (act != nullptr) act({.out = c, .in = {c, nullptr, nullptr}, .n = columns, .op = p.activation});
   }
-  repeat<rows>([&](auto i) DW_LAMBDA {
-    T* row = c + i * c_row;
-    repeat<kVectors>([&](auto j) DW_LAMBDA {
-      V value = sum[i * kVectors + j];
-      if (!first) value = V::load(row + j * w) + value;
-      store(row + j * w, last ? canonical(value) : value);
-    });
-  });
+}
+
+// --- direct -----------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct DirectTile {
+  size_t depth;
+  const T* a;
+  ptrdiff_t a_row, a_column;
+  const T* b;
+  ptrdiff_t b_step;
+  T* c;
+  ptrdiff_t c_row;
+  size_t columns;
+  bool first, last;
+};
+
+template <class T, int rows>
+__attribute__((noinline)) void direct_tile(const DirectTile<T>& t) {
+  Lanes<T> sum[rows * kVectors];
+  const StridedRows<T, rows> a(t.a, t.a_row, t.a_column);
+  if (t.columns == size_t(kColumns<T>)) {
+    chains<T, rows, kVectors>(sum, t.depth, a, WholeColumns<T>{t.b, t.b_step});
+    take_over<T, rows, kVectors>(sum, t.c, t.c_row, t.first, t.last);
+  } else {
+    chains<T, rows, kVectors>(sum, t.depth, a, FewColumns<T>{t.b, t.b_step, t.columns});
+    take_over_some<T, rows, kVectors>(sum, t.c, t.c_row, t.columns, t.first, t.last);
+  }
+}
+
+// One row of C is one chain a column: only many columns at a time hide the latency of a fused multiply-add.
+constexpr int kVectorsWide = 4 * kVectors;
+template <class T>
+constexpr int kColumnsWide = kVectorsWide * Lanes<T>::width;
+
+template <class T>
+__attribute__((noinline)) void wide_tile(const DirectTile<T>& t) {
+  Lanes<T> sum[kVectorsWide];
+  chains<T, 1, kVectorsWide>(sum, t.depth, StridedRows<T, 1>(t.a, t.a_row, t.a_column), WholeColumns<T>{t.b, t.b_step});
+  take_over<T, 1, kVectorsWide>(sum, t.c, t.c_row, t.first, t.last);
+}
+
+// The tile for a height: DirectTiles<T>::of_height[rows - 1].
+template <class T, class = typename MakeIndices<kRows>::type>
+struct DirectTiles;
+template <class T, int... I>
+struct DirectTiles<T, Indices<I...>> {
+  static constexpr void (*of_height[])(const DirectTile<T>&) = {direct_tile<T, I + 1>...};
+};
+
+struct DirectWork {
+  const Product* product;
+  size_t panels_per_block, row_blocks, column_blocks;
+};
+
+template <class T>
+void direct_block(void* context, size_t block) {
+  const auto& work = *static_cast<const DirectWork*>(context);
+  const Product& p = *work.product;
+  const size_t batch = block / (work.row_blocks * work.column_blocks);
+  const size_t column_block = block % work.column_blocks, row_block = block / work.column_blocks % work.row_blocks;
+  const size_t panel_first = row_block * work.panels_per_block;
+  const size_t panel_end = least(panel_first + work.panels_per_block, panels(p.m));
+  const size_t column_first = column_block * kColumnsDirect, column_end = least(column_first + kColumnsDirect, p.n);
+  const T* a = static_cast<const T*>(p.a) + offset(p, batch, 0);
+  const T* b = static_cast<const T*>(p.b) + offset(p, batch, 1);
+  alignas(64) T packed[kDepth * size_t(kColumns<T>)];
+  for (size_t k = 0; k < p.k; k += kDepth) {
+    DirectTile<T> t;
+    t.depth = least(kDepth, p.k - k);
+    t.a_row = p.a_row;
+    t.a_column = p.a_column;
+    t.c_row = p.c_row;
+    t.first = k == 0;
+    t.last = k + t.depth == p.k;
+    for (size_t j = column_first; j < column_end; j += t.columns) {
+      const T* from = b + ptrdiff_t(k) * p.b_row + ptrdiff_t(j) * p.b_column;
+      const bool wide = p.m == 1 && p.b_column == 1 && column_end - j >= size_t(kColumnsWide<T>);
+      t.columns = wide ? size_t(kColumnsWide<T>) : least(size_t(kColumns<T>), column_end - j);
+      t.b = from;
+      t.b_step = p.b_row;
+      if (p.b_column != 1) {
+        pack(packed, size_t(kColumns<T>), from, p.b_column, p.b_row, t.columns, t.depth);
+        t.b = packed;
+        t.b_step = kColumns<T>;
+      }
+      for (size_t panel = panel_first; panel < panel_end; ++panel) {
+        const size_t row = row_of(panel, p.m), rows = row_of(panel + 1, p.m) - row;
+        t.a = a + ptrdiff_t(row) * p.a_row + ptrdiff_t(k) * p.a_column;
+        t.c = reinterpret_cast<T*>(element(p, batch, row, j));
+        if (wide) wide_tile<T>(t);
+        else DirectTiles<T>::of_height[rows - 1](t);
+      }
+    }
+  }
+  const size_t row = row_of(panel_first, p.m), rows = row_of(panel_end, p.m) - row;
+  finish(p, batch, row, rows, column_first, column_end - column_first);
+}
+
+bool is_direct(const Product& p) {
+  if (!is_native(p)) return false;
+  if (p.m <= kRowsDirect) return true;
+  const size_t size = dtype_size(p.dtype);
+  return p.b_column == 1 && p.k <= kDirectBytes / size / p.n;
 }
 
 template <class T>
-using Tile = void (*)(size_t, const T*, const T*, T*, ptrdiff_t, bool, bool);
+void direct(const Product& p) {
+  const size_t panels_per_block = p.b_column == 1 ? kPanelsDirect : kPanelsTransposed;
+  DirectWork work{&p, panels_per_block, parts(panels(p.m), panels_per_block), parts(p.n, kColumnsDirect)};
+  dw_parallel_n(p.batches * work.row_blocks * work.column_blocks, direct_block<T>, &work, threads_for(p));
+}
 
-// The tile for a height: Tiles<T>::of_height[rows - 1].
+// --- packed -----------------------------------------------------------------------------------------------------------
+
+template <class T>
+struct PackedTile {
+  size_t depth;
+  const T* a;
+  const T* b;
+  T* c;
+  ptrdiff_t c_row;
+  bool first, last;
+};
+
+template <class T, int rows>
+__attribute__((noinline)) void packed_tile(const PackedTile<T>& t) {
+  Lanes<T> sum[rows * kVectors];
+  repeat<rows>([&](auto i) DW_LAMBDA {
+    repeat<kVectors>([&](auto j) DW_LAMBDA { __builtin_prefetch(t.c + i * t.c_row + j * Lanes<T>::width, 1); });
+  });
+  chains<T, rows, kVectors>(sum, t.depth, PackedRows<T, rows>{t.a}, WholeColumns<T>{t.b, kColumns<T>});
+  take_over<T, rows, kVectors>(sum, t.c, t.c_row, t.first, t.last);
+}
+
 template <class T, class = typename MakeIndices<kRows>::type>
-struct Tiles;
+struct PackedTiles;
 template <class T, int... I>
-struct Tiles<T, Indices<I...>> {
-  static constexpr Tile<T> of_height[] = {tile<T, I + 1>...};
+struct PackedTiles<T, Indices<I...>> {
+  static constexpr void (*of_height[])(const PackedTile<T>&) = {packed_tile<T, I + 1>...};
 };
 
 // A tile with fewer columns than its panel: computed whole beside C, then the columns that exist are taken over.
 template <class T>
-void edge_tile(size_t depth, const T* a, const T* b, T* c, ptrdiff_t c_row, size_t rows, size_t columns, bool first,
-               bool last) {
-  using V = typename Vector<T>::V;
+void edge_tile(const PackedTile<T>& t, size_t rows, size_t columns) {
+  using V = Lanes<T>;
   constexpr size_t w = size_t(kColumns<T>);
   alignas(64) T local[size_t(kRows) * w];
-  Tiles<T>::of_height[rows - 1](depth, a, b, local, ptrdiff_t(w), true, false);
+  PackedTiles<T>::of_height[rows - 1]({t.depth, t.a, t.b, local, ptrdiff_t(w), true, false});
   for (size_t i = 0; i < rows; ++i) {
     for (size_t j = 0; j < columns; j += size_t(V::width)) {
-      T* to = c + ptrdiff_t(i) * c_row + j;
+      T* to = t.c + ptrdiff_t(i) * t.c_row + j;
       V value = V::load(local + i * w + j);
-      if (!first) value = V::load_partial(to, columns - j, T(0)) + value;
-      store_partial(to, columns - j, last ? canonical(value) : value);
+      if (!t.first) value = V::load_partial(to, columns - j, T(0)) + value;
+      store_partial(to, columns - j, t.last ? canonical(value) : value);
+    }
+  }
+}
+
+// A tile of whole numbers: a block of 256 products of bytes is below 2^24, so that its chain in f32 is exact.
+void integer_tile(const PackedTile<float>& t, size_t rows, uint32_t* c, size_t columns) {
+  constexpr size_t w = size_t(kColumns<float>);
+  alignas(64) float local[size_t(kRows) * w];
+  PackedTiles<float>::of_height[rows - 1]({t.depth, t.a, t.b, local, ptrdiff_t(w), true, false});
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; j += 16) {
+      uint32_t* to = c + ptrdiff_t(i) * t.c_row + j;
+      U32x16 value = to_i32(F32x16::load(local + i * w + j));
+      if (!t.first) value = U32x16::load_partial(to, columns - j, 0) + value;
+      store_partial(to, columns - j, value);
     }
   }
 }
@@ -114,77 +236,25 @@ void edge_tile(size_t depth, const T* a, const T* b, T* c, ptrdiff_t c_row, size
 // What the blocks of one region share.
 template <class T>
 struct Step {
-  const droveway::Matmul<T>* product;
+  const Product* product;
+  size_t batch;
+  Factor a, b;
   T* packed_a;
   T* packed_b;
+  T* c;  // where sums go: C itself, or the workspace where C is narrower
+  ptrdiff_t c_row;
   size_t row, rows;        // rows of A in this step
   size_t column, columns;  // columns of B
   size_t k, depth;
   bool first, last;
 };
 
-size_t least(size_t a, size_t b) { return a < b ? a : b; }
-size_t parts(size_t n, size_t size) { return (n + size - 1) / size; }
-
-// Rows are cut into panels of nearly equal height, so that no tile is mostly padding: panel p starts at row_of(p).
-size_t panels(size_t rows) { return parts(rows, size_t(kRows)); }
-size_t row_of(size_t panel, size_t rows) { return panel * rows / panels(rows); }
-
-template <class T>
-struct Four {
-  typedef T V __attribute__((vector_size(4 * sizeof(T))));
-};
-
-// out[k * width + i] = from[i * lane + k * along] for i < lanes; zeros up to width.
-template <class T>
-void pack(T* out, size_t width, const T* from, ptrdiff_t lane, ptrdiff_t along, size_t lanes, size_t depth) {
-  using V = typename Vector<T>::V;
-  using V4 = typename Four<T>::V;
-  if (lanes < width) memset(out, 0, width * depth * sizeof(T));
-  if (lane == 1) {
-    for (size_t k = 0; k < depth; ++k, from += along, out += width)
-      for (size_t i = 0; i < lanes; i += size_t(V::width))
-        store_partial(out + i, lanes - i, V::load_partial(from + i, lanes - i, T(0)));
-    return;
-  }
-  size_t k = 0;
-  if (along == 1 && lanes >= 4) {
-    // Four lanes and four k at a time are a 4 × 4 transpose; the last group of lanes may overlap the one before it.
-    for (; k + 4 <= depth; k += 4) {
-      for (size_t i = 0; i < lanes; i += 4) {
-        const size_t start = i + 4 <= lanes ? i : lanes - 4;
-        V4 r0, r1, r2, r3;
-        const T* p = from + ptrdiff_t(start) * lane + ptrdiff_t(k);
-        memcpy(&r0, p, sizeof(V4));
-        memcpy(&r1, p + lane, sizeof(V4));
-        memcpy(&r2, p + 2 * lane, sizeof(V4));
-        memcpy(&r3, p + 3 * lane, sizeof(V4));
-        const V4 t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-        const V4 t2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-        r0 = __builtin_shufflevector(t0, t2, 0, 1, 4, 5);
-        r1 = __builtin_shufflevector(t0, t2, 2, 3, 6, 7);
-        r2 = __builtin_shufflevector(t1, t3, 0, 1, 4, 5);
-        r3 = __builtin_shufflevector(t1, t3, 2, 3, 6, 7);
-        T* to = out + k * width + start;
-        memcpy(to, &r0, sizeof(V4));
-        memcpy(to + width, &r1, sizeof(V4));
-        memcpy(to + 2 * width, &r2, sizeof(V4));
-        memcpy(to + 3 * width, &r3, sizeof(V4));
-      }
-    }
-  }
-  for (; k < depth; ++k)
-    for (size_t i = 0; i < lanes; ++i) out[k * width + i] = from[ptrdiff_t(i) * lane + ptrdiff_t(k) * along];
-}
-
 template <class T>
 void pack_b(void* context, size_t panel) {
   constexpr size_t w = size_t(kColumns<T>);
   const auto& s = *static_cast<const Step<T>*>(context);
-  const auto& p = *s.product;
-  const size_t column = s.column + panel * w;
-  pack(s.packed_b + panel * w * s.depth, w, p.b + ptrdiff_t(s.k) * p.b_row + ptrdiff_t(column) * p.b_column, p.b_column,
-       p.b_row, least(w, s.column + s.columns - column), s.depth);
+  const size_t column = panel * w;
+  pack_factor(s.packed_b + column * s.depth, w, s.b, s.column + column, s.k, least(w, s.columns - column), s.depth);
 }
 
 // One block: a slice of kPanelsPerBlock panels of A times everything packed of B.
@@ -192,13 +262,12 @@ template <class T>
 void multiply(void* context, size_t block) {
   constexpr size_t w = size_t(kColumns<T>);
   const auto& s = *static_cast<const Step<T>*>(context);
-  const auto& p = *s.product;
+  const Product& p = *s.product;
   const size_t panel_first = block * kPanelsPerBlock;
   const size_t panel_end = least(panel_first + kPanelsPerBlock, panels(s.rows));
   for (size_t panel = panel_first; panel < panel_end; ++panel) {
     const size_t row = row_of(panel, s.rows), rows = row_of(panel + 1, s.rows) - row;
-    pack(s.packed_a + row * s.depth, rows, p.a + ptrdiff_t(s.row + row) * p.a_row + ptrdiff_t(s.k) * p.a_column, p.a_row,
-         p.a_column, rows, s.depth);
+    pack_factor(s.packed_a + row * s.depth, rows, s.a, s.row + row, s.k, rows, s.depth);
   }
   for (size_t j = 0; j < s.columns; j += w) {
     const T* b = s.packed_b + j * s.depth;
@@ -206,63 +275,142 @@ void multiply(void* context, size_t block) {
     for (size_t panel = panel_first; panel < panel_end; ++panel) {
       const size_t row = row_of(panel, s.rows), rows = row_of(panel + 1, s.rows) - row;
       const T* a = s.packed_a + row * s.depth;
-      T* c = p.c + ptrdiff_t(s.row + row) * p.c_row + ptrdiff_t(s.column + j);
+      const ptrdiff_t at = ptrdiff_t(s.row + row) * s.c_row + ptrdiff_t(s.column + j);
       for (size_t k = 0; k < s.depth; k += kDepth) {
         const size_t depth = least(kDepth, s.depth - k);
-        const bool first = s.first && k == 0, last = s.last && k + depth == s.depth;
-        if (columns == w) Tiles<T>::of_height[rows - 1](depth, a + k * rows, b + k * w, c, p.c_row, first, last);
-        else edge_tile(depth, a + k * rows, b + k * w, c, p.c_row, rows, columns, first, last);
+        const PackedTile<T> t{depth,   a + k * rows,     b + k * w,
+                              s.c + at, s.c_row, s.first && k == 0, s.last && k + depth == s.depth};
+        if constexpr (sizeof(T) == 4) {
+          if (p.dtype == Dtype::i32) {
+            integer_tile(t, rows, reinterpret_cast<uint32_t*>(s.c) + at, columns);
+            continue;
+          }
+        }
+        if (columns == w) PackedTiles<T>::of_height[rows - 1](t);
+        else edge_tile(t, rows, columns);
       }
     }
   }
+  if (!s.last || (p.dtype != Dtype::i32 && !is_native(p))) return;
+  const size_t row = row_of(panel_first, s.rows), rows = row_of(panel_end, s.rows) - row;
+  finish(p, s.batch, s.row + row, rows, s.column, s.columns);
+}
+
+// Sums of f32 rounded once to the narrower type of C.
+struct Narrowing {
+  const Product* product;
+  size_t batch;
+  const float* sums;
+};
+void narrow_rows(void* context, size_t row) {
+  const auto& work = *static_cast<const Narrowing*>(context);
+  const Product& p = *work.product;
+  const droveway::ElementwiseLoop convert = cast(int(Dtype::f32), int(p.dtype));
+  convert({.out = element(p, work.batch, row, 0),
+           .in = {work.sums + row * p.n, nullptr, nullptr},
+           .n = p.n,
+           .op = droveway::op_cast});
+  finish(p, work.batch, row, 1, 0, p.n);
+}
+
+constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+template <class T>
+size_t packed_b_bytes(const Product& p) {
+  const size_t columns = parts(least(p.n, kColumnsPacked), size_t(kColumns<T>)) * size_t(kColumns<T>);
+  return aligned(columns * least(p.k, kDepthPacked) * sizeof(T));
+}
+template <class T>
+size_t packed_a_bytes(const Product& p) {
+  return aligned(least(p.m, kRowsPacked) * least(p.k, kDepthPacked) * sizeof(T));
+}
+size_t sums_bytes(const Product& p) {
+  return is_native(p) || p.dtype == Dtype::i32 ? 0 : aligned(p.m * p.n * sizeof(float));
+}
+template <class T>
+size_t packed_workspace(const Product& p) {
+  return packed_b_bytes<T>(p) + packed_a_bytes<T>(p) + sums_bytes(p);
 }
 
 template <class T>
-size_t packed_columns(size_t n) {
-  return parts(least(n, kColumnsPacked), size_t(kColumns<T>)) * size_t(kColumns<T>);
-}
-
-template <class T>
-size_t matmul_workspace(size_t m, size_t n, size_t k) {
-  if (m == 0 || n == 0 || k == 0) return 0;
-  const size_t elements = (least(m, kRowsPacked) + packed_columns<T>(n)) * least(k, kDepthPacked);
-  return elements * sizeof(T) + 64;  // each part starts at a multiple of 64 bytes
-}
-
-template <class T>
-void matmul(const droveway::Matmul<T>& p, void* workspace) {
-  if (p.m == 0 || p.n == 0) return;
-  if (p.k == 0) {
-    for (size_t i = 0; i < p.m; ++i) memset(p.c + ptrdiff_t(i) * p.c_row, 0, p.n * sizeof(T));
-    return;
-  }
-  FpGuard guard;
-  const int threads = double(p.m) * double(p.n) * double(p.k) < double(kParallelFlops) ? 1 : 1024;
+void packed(const Product& p, char* workspace) {
+  const int threads = threads_for(p);
   Step<T> s;
   s.product = &p;
-  s.packed_b = static_cast<T*>(workspace);
-  const size_t b_bytes = packed_columns<T>(p.n) * least(p.k, kDepthPacked) * sizeof(T);
-  s.packed_a = reinterpret_cast<T*>(static_cast<char*>(workspace) + (b_bytes + 63) / 64 * 64);
-  for (s.column = 0; s.column < p.n; s.column += kColumnsPacked) {
-    s.columns = least(kColumnsPacked, p.n - s.column);
-    for (s.k = 0; s.k < p.k; s.k += kDepthPacked) {
-      s.depth = least(kDepthPacked, p.k - s.k);
-      s.first = s.k == 0;
-      s.last = s.k + s.depth == p.k;
-      dw_parallel_n(parts(s.columns, size_t(kColumns<T>)), pack_b<T>, &s, threads);
-      for (s.row = 0; s.row < p.m; s.row += kRowsPacked) {
-        s.rows = least(kRowsPacked, p.m - s.row);
-        dw_parallel_n(parts(panels(s.rows), kPanelsPerBlock), multiply<T>, &s, threads);
+  s.packed_b = reinterpret_cast<T*>(workspace);
+  s.packed_a = reinterpret_cast<T*>(workspace + packed_b_bytes<T>(p));
+  T* sums = reinterpret_cast<T*>(workspace + packed_b_bytes<T>(p) + packed_a_bytes<T>(p));
+  const bool own_sums = sums_bytes(p) != 0;
+  for (s.batch = 0; s.batch < p.batches; ++s.batch) {
+    const ptrdiff_t a_bytes = ptrdiff_t(dtype_size(p.a_dtype)), b_bytes = ptrdiff_t(dtype_size(p.b_dtype));
+    s.a = {static_cast<const char*>(p.a) + offset(p, s.batch, 0) * a_bytes, p.a_dtype, p.a_row, p.a_column};
+    s.b = {static_cast<const char*>(p.b) + offset(p, s.batch, 1) * b_bytes, p.b_dtype, p.b_column, p.b_row};
+    s.c = own_sums ? sums : reinterpret_cast<T*>(element(p, s.batch, 0, 0));
+    s.c_row = own_sums ? ptrdiff_t(p.n) : p.c_row;
+    for (s.column = 0; s.column < p.n; s.column += kColumnsPacked) {
+      s.columns = least(kColumnsPacked, p.n - s.column);
+      for (s.k = 0; s.k < p.k; s.k += kDepthPacked) {
+        s.depth = least(kDepthPacked, p.k - s.k);
+        s.first = s.k == 0;
+        s.last = s.k + s.depth == p.k;
+        dw_parallel_n(parts(s.columns, size_t(kColumns<T>)), pack_b<T>, &s, threads);
+        for (s.row = 0; s.row < p.m; s.row += kRowsPacked) {
+          s.rows = least(kRowsPacked, p.m - s.row);
+          dw_parallel_n(parts(panels(s.rows), kPanelsPerBlock), multiply<T>, &s, threads);
+        }
+      }
+    }
+    if constexpr (sizeof(T) == 4) {
+      if (own_sums) {
+        Narrowing work{&p, s.batch, sums};
+        dw_parallel_n(p.m, narrow_rows, &work, threads);
       }
     }
   }
 }
+
+// A · x for a column x is xᵀ · Aᵀ: the same chains, with rows of A as columns of a wide product.
+Product turned(const droveway::Product& given) {
+  Product p{given, false};
+  if (p.n != 1 || p.m == 1 || p.c_row != 1 || p.bias != nullptr || !is_native(p)) return p;
+  p.turned = true;
+  p.m = 1;
+  p.n = given.m;
+  p.a = given.b;
+  p.a_row = 0;
+  p.a_column = given.b_row;
+  p.b = given.a;
+  p.b_row = given.a_column;
+  p.b_column = given.a_row;
+  return p;
+}
+
+bool is_empty(const Product& p) { return p.m == 0 || p.n == 0 || p.batches == 0; }
 
 }  // namespace
 
-size_t matmul_workspace_f32(size_t m, size_t n, size_t k) { return matmul_workspace<float>(m, n, k); }
-size_t matmul_workspace_f64(size_t m, size_t n, size_t k) { return matmul_workspace<double>(m, n, k); }
-void matmul_f32(const droveway::Matmul<float>& product, void* workspace) { matmul(product, workspace); }
-void matmul_f64(const droveway::Matmul<double>& product, void* workspace) { matmul(product, workspace); }
+size_t product_workspace(const droveway::Product& given) {
+  const Product p = turned(given);
+  if (is_empty(p) || p.k == 0 || is_direct(p)) return 0;
+  return sum_dtype(p) == Dtype::f64 ? packed_workspace<double>(p) : packed_workspace<float>(p);
+}
+
+void product(const droveway::Product& given, void* workspace) {
+  FpGuard guard;
+  const Product p = turned(given);
+  if (is_empty(p)) return;
+  if (p.k == 0) {
+    for (size_t batch = 0; batch < p.batches; ++batch) {
+      for (size_t i = 0; i < p.m; ++i) memset(element(p, batch, i, 0), 0, p.n * dtype_size(p.dtype));
+      finish(p, batch, 0, p.m, 0, p.n);
+    }
+  } else if (is_direct(p)) {
+    if (p.dtype == Dtype::f64) direct<double>(p);
+    else direct<float>(p);
+  } else if (sum_dtype(p) == Dtype::f64) {
+    packed<double>(p, static_cast<char*>(workspace));
+  } else {
+    packed<float>(p, static_cast<char*>(workspace));
+  }
+}
 
 }  // namespace DW_ISA

@@ -114,17 +114,19 @@ constexpr ProductCase kProducts[] = {
     {15, 33, 700, true, true, false}, {300, 70, 257, false, false, false}};
 
 template <class T>
-uint64_t hash_matmul(size_t (*workspace)(size_t, size_t, size_t), void (*matmul)(const Matmul<T>&, void*)) {
+uint64_t hash_matmul(const TensorTable& table) {
+  constexpr Dtype dtype = sizeof(T) == 4 ? Dtype::f32 : Dtype::f64;
   uint64_t hash = fnv1a(nullptr, 0);
   for (const ProductCase& c : kProducts) {
     const std::vector<T> a = c.awkward ? awkward(c.k, c.m * c.k, T(0)) : values<T>(c.k, c.m * c.k);
     const std::vector<T> b = c.awkward ? awkward(c.k + 7, c.k * c.n, T(0)) : values<T>(c.k + 7, c.k * c.n);
     std::vector<T> out(c.m * c.n, T(1));
-    std::vector<char> space(workspace(c.m, c.n, c.k) + 64);
+    const Product product{c.m, c.n, c.k, a.data(), c.a_transposed ? 1 : ptrdiff_t(c.k), c.a_transposed ? ptrdiff_t(c.m) : 1,
+                          b.data(), c.b_transposed ? 1 : ptrdiff_t(c.n), c.b_transposed ? ptrdiff_t(c.k) : 1, out.data(),
+                          ptrdiff_t(c.n), dtype, dtype, dtype};
+    std::vector<char> space(table.product_workspace(product) + 64);
     char* aligned = space.data() + (64 - reinterpret_cast<uintptr_t>(space.data()) % 64) % 64;
-    matmul({c.m, c.n, c.k, a.data(), c.a_transposed ? 1 : ptrdiff_t(c.k), c.a_transposed ? ptrdiff_t(c.m) : 1, b.data(),
-            c.b_transposed ? 1 : ptrdiff_t(c.n), c.b_transposed ? ptrdiff_t(c.k) : 1, out.data(), ptrdiff_t(c.n)},
-           aligned);
+    table.product(product, aligned);
     hash = fnv1a(out.data(), out.size() * sizeof(T), hash);
   }
   return hash;
@@ -197,8 +199,8 @@ void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context
   emit(context, "tensor.sum_rows_f64", hash_rows(table.sum_rows_f64));
   emit(context, "tensor.sum_columns_f32", hash_columns(table.sum_columns_f32));
   emit(context, "tensor.sum_columns_f64", hash_columns(table.sum_columns_f64));
-  emit(context, "tensor.matmul_f32", hash_matmul(table.matmul_workspace_f32, table.matmul_f32));
-  emit(context, "tensor.matmul_f64", hash_matmul(table.matmul_workspace_f64, table.matmul_f64));
+  emit(context, "tensor.matmul_f32", hash_matmul<float>(table));
+  emit(context, "tensor.matmul_f64", hash_matmul<double>(table));
   emit(context, "tensor.exp_f32", hash_unary(table.exp_f32));
   emit(context, "tensor.log_f32", hash_unary(table.log_f32));
   emit(context, "tensor.sin_f32", hash_unary(table.sin_f32));

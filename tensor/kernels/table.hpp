@@ -3,21 +3,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "array/dtype.hpp"
 #include "droveway/selftest.hpp"
 #include "elementwise_ops.hpp"
 
 namespace droveway {
 
-// C[m, n] = A[m, k] · B[k, n]. Strides in elements; a row of C is contiguous, and C overlaps neither factor.
-template <class T>
-struct Matmul {
+// C[m, n] = A[m, k] · B[k, n], for each of `batches`. Strides in elements; a row of C is contiguous, and C overlaps
+// neither factor. `dtype` is that of C (of Dtype, array/dtype.hpp), which says what sums are computed in: f64 in f64; f32,
+// f16 and bf16 in f32, rounded once; i32, of factors of i8 and u8, exactly (it wraps). The factors of f32, f64, f16, bf16
+// have C's type.
+struct Product {
   size_t m, n, k;
-  const T* a;
+  const void* a;
   ptrdiff_t a_row, a_column;
-  const T* b;
+  const void* b;
   ptrdiff_t b_row, b_column;
-  T* c;
+  void* c;
   ptrdiff_t c_row;
+  Dtype a_dtype, b_dtype, dtype;
+  size_t batches = 1;
+  const ptrdiff_t* offsets = nullptr;  // elements to add to a, b and c: three for each product; nullptr where there is one
+  const void* bias = nullptr;          // n values that op_add adds to each row of C, or nullptr
+  int activation = -1;                 // the elementwise operation applied last, or −1
 };
 
 // One contiguous strip of an elementwise operation: out[i] = op(in[0][i], in[1][i], in[2][i]), i < n. out is aligned to
@@ -50,12 +58,10 @@ struct TensorTable {
   // out[j] = sum over i of x[i * row_stride + j], each in the order of sum. out does not overlap x.
   void (*sum_columns_f32)(const float* x, ptrdiff_t row_stride, size_t rows, size_t columns, float* out);
   void (*sum_columns_f64)(const double* x, ptrdiff_t row_stride, size_t rows, size_t columns, double* out);
-  // Matrix product, one chain of fused multiply-adds in each block of 256 along k. The workspace has the size that
-  // matmul_workspace names and is aligned to 64 bytes.
-  size_t (*matmul_workspace_f32)(size_t m, size_t n, size_t k);
-  size_t (*matmul_workspace_f64)(size_t m, size_t n, size_t k);
-  void (*matmul_f32)(const Matmul<float>& product, void* workspace);
-  void (*matmul_f64)(const Matmul<double>& product, void* workspace);
+  // Matrix products, one chain of fused multiply-adds in each block of 256 along k. The workspace has the size that
+  // product_workspace names and is aligned to 64 bytes.
+  size_t (*product_workspace)(const Product& product);
+  void (*product)(const Product& product, void* workspace);
   // out[i] = f(x[i]), contiguous. out may be x itself; another overlap is not allowed.
   void (*exp_f32)(const float* x, float* out, size_t n);
   void (*log_f32)(const float* x, float* out, size_t n);

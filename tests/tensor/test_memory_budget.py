@@ -223,17 +223,17 @@ def test_budget_refuses_a_limit_that_is_no_size(limit, error, text) -> None:
 def test_sums_and_products_count_results_copies_and_packing() -> None:
     from tensor import _kernels, product, reduction
 
-    a, b = np.ones((64, 300), np.float32), np.ones((300, 48), np.float32)
-    packing = _kernels.matmul_workspace_bytes(64, 48, 300, False)
+    a, b = np.ones((100, 300), np.float32), np.ones((300, 500), np.float32)  # too large to be multiplied where it lies
+    packing = _kernels.matmul_workspace_bytes(a, b)
     with tensor.budget(max_bytes=1 << 30) as budget:
         c = product.matmul(a, b)
-        assert budget.used_bytes == c.nbytes == 64 * 48 * 4
+        assert budget.used_bytes == c.nbytes == 100 * 500 * 4
         assert budget.peak_bytes == c.nbytes + packing
         del c
         reduction.sum(a, axis=0)
         assert budget.used_bytes == 0
     if packing > 0:
-        with tensor.budget(max_bytes=64 * 48 * 4 + packing - 1) as budget:
+        with tensor.budget(max_bytes=100 * 500 * 4 + packing - 1) as budget:
             with pytest.raises(tensor.BudgetExceeded, match=rf"^matmul packing: {packing} bytes requested"):
                 product.matmul(a, b)
             assert budget.used_bytes == 0
