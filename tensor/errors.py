@@ -4,6 +4,9 @@ TensorError
 ├── DtypeError        (TypeError)    an element type the function does not compute with
 ├── ShapeError        (ValueError)   shapes that do not fit together
 ├── ReadOnlyError     (TypeError)    an output that cannot be written
+├── TraceError        (TypeError)    a value asked of a tensor that stands for many, or outlives its transformation
+├── GradientError     (RuntimeError) a gradient that cannot be had: no graph, graph used up, not a scalar, wrong rule
+├── AnomalyError      (ArithmeticError)  checked mode met a NaN, or an infinite gradient
 └── BudgetExceeded    (MemoryError)  a buffer that does not fit into the memory budget
 """
 
@@ -24,6 +27,18 @@ class ShapeError(TensorError, ValueError):
 
 class ReadOnlyError(TensorError, TypeError):
     """An output buffer cannot be written."""
+
+
+class TraceError(TensorError, TypeError):
+    """A value was asked of a traced tensor, which has none, or a traced tensor outlives its transformation."""
+
+
+class GradientError(TensorError, RuntimeError):
+    """A gradient cannot be had: nothing requires it, its graph was used up, or a derivative rule gave something wrong."""
+
+
+class AnomalyError(TensorError, ArithmeticError):
+    """Checked mode met a NaN in a result, or a NaN or infinity in a gradient."""
 
 
 class BudgetExceeded(TensorError, MemoryError):
