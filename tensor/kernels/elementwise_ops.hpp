@@ -121,4 +121,11 @@ constexpr unsigned kAnyDtype = kNumber | kBoolean;
 enum ElementwiseOp : int { DW_ELEMENTWISE_OPS(DW_ELEMENTWISE_CODE) kElementwiseOps };
 #undef DW_ELEMENTWISE_CODE
 
+#define DW_ELEMENTWISE_ARITY(name, arity, classes, result) arity,
+#define DW_ELEMENTWISE_RESULT(name, arity, classes, result) result,
+constexpr unsigned char elementwise_arity_of[] = {DW_ELEMENTWISE_OPS(DW_ELEMENTWISE_ARITY)};
+constexpr ElementwiseResult elementwise_result_of[] = {DW_ELEMENTWISE_OPS(DW_ELEMENTWISE_RESULT)};
+#undef DW_ELEMENTWISE_RESULT
+#undef DW_ELEMENTWISE_ARITY
+
 }  // namespace droveway

@@ -36,7 +36,20 @@ void sqrt_f64(const double* x, double* out, size_t n);
 
 droveway::ElementwiseLoop elementwise(int op, int dtype);
 droveway::ElementwiseLoop cast(int from, int to);
-droveway::ElementwiseLoop elementwise_f32(int op);  // one function a family of dtypes; elementwise() chooses
+// One function a family of dtypes; elementwise() chooses.
+droveway::ElementwiseLoop elementwise_f32(int op);
+droveway::ElementwiseLoop elementwise_f64(int op);
+droveway::ElementwiseLoop elementwise_signed(int op, int width);
+droveway::ElementwiseLoop elementwise_unsigned(int op, int width);
+droveway::ElementwiseLoop elementwise_boolean(int op);
+droveway::ElementwiseLoop elementwise_half(int op, int dtype);
+droveway::ElementwiseLoop elementwise_c64(int op);
+droveway::ElementwiseLoop elementwise_c128(int op);
+droveway::ElementwiseLoop elementwise_pair(int dtype);
+droveway::ElementwiseLoop elementwise_copy(size_t bytes);
+droveway::ElementwiseLoop elementwise_where(size_t bytes);
+void half_to_f32(int dtype, const uint16_t* x, float* out, size_t n);
+void f32_to_half(int dtype, const float* x, uint16_t* out, size_t n);
 droveway::ElementwiseLoop special_f32(int op);
 droveway::ElementwiseLoop special_f64(int op);
 

@@ -1,0 +1,1 @@
+"""Twins: the readable numpy programs that define the bits of every kernel."""
