@@ -109,14 +109,15 @@ def _neg(x: Array) -> Array:
     return _complex(-x.real, -x.imag) if x.dtype.kind == "c" else -x
 
 
-def _div(x: Array, y: Array) -> Array:
+def _div(x: Any, y: Any) -> Array:
     if x.dtype.kind != "c":
         return x / y
     # Smith 1962: the larger part of the divisor is divided out first
     (x_re, x_im), (y_re, y_im) = _complex_parts(x), _complex_parts(y)
     c, d, one = np.abs(y_re), np.abs(y_im), y_re.dtype.type(1)
     flat = c >= d
-    large, small = np.where(flat, y_re, y_im), np.where(flat, y_im, y_re)
+    large: Array = np.where(flat, y_re, y_im)
+    small: Array = np.where(flat, y_im, y_re)
     ratio = small / large
     scale = one / (large + small * ratio)
     re = (np.where(flat, x_re, x_im) + np.where(flat, x_im, x_re) * ratio) * scale
@@ -220,10 +221,6 @@ def _rounding(function: Callable[[Array], Any]) -> Twin:
 
 
 # --- predicates, logic, bits -----------------------------------------------------------------------------------------
-
-
-def _predicate(function: Callable[[Array], Any]) -> Twin:
-    return through_float32(function)
 
 
 def _shift_left(x: Array, y: Array) -> Array:
@@ -356,20 +353,20 @@ TWINS: dict[str, Twin] = {
     "ceil": _rounding(np.ceil),
     "trunc": _rounding(np.trunc),
     "round": _rounding(np.rint),
-    "eq": _predicate(lambda x, y: x == y),
-    "ne": _predicate(lambda x, y: x != y),
-    "lt": _predicate(lambda x, y: x < y),
-    "le": _predicate(lambda x, y: x <= y),
-    "gt": _predicate(lambda x, y: x > y),
-    "ge": _predicate(lambda x, y: x >= y),
-    "isnan": _predicate(np.isnan),
-    "isinf": _predicate(np.isinf),
-    "isfinite": _predicate(np.isfinite),
-    "signbit": _predicate(np.signbit),
-    "logical_and": _predicate(np.logical_and),
-    "logical_or": _predicate(np.logical_or),
-    "logical_xor": _predicate(np.logical_xor),
-    "logical_not": _predicate(np.logical_not),
+    "eq": through_float32(lambda x, y: x == y),
+    "ne": through_float32(lambda x, y: x != y),
+    "lt": through_float32(lambda x, y: x < y),
+    "le": through_float32(lambda x, y: x <= y),
+    "gt": through_float32(lambda x, y: x > y),
+    "ge": through_float32(lambda x, y: x >= y),
+    "isnan": through_float32(np.isnan),
+    "isinf": through_float32(np.isinf),
+    "isfinite": through_float32(np.isfinite),
+    "signbit": through_float32(np.signbit),
+    "logical_and": through_float32(np.logical_and),
+    "logical_or": through_float32(np.logical_or),
+    "logical_xor": through_float32(np.logical_xor),
+    "logical_not": through_float32(np.logical_not),
     "bitwise_and": through_float32(np.bitwise_and),
     "bitwise_or": through_float32(np.bitwise_or),
     "bitwise_xor": through_float32(np.bitwise_xor),
