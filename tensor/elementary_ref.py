@@ -23,11 +23,11 @@ U64 = NDArray[np.uint64]
 BLOCK = 4096  # elements worked on at a time: the temporaries stay in the cache
 
 
-def _f32(*values: str) -> list[np.float32]:
+def floats32(*values: str) -> list[np.float32]:
     return [np.float32(float.fromhex(v)) for v in values]
 
 
-def _f64(*values: str) -> list[np.float64]:
+def floats64(*values: str) -> list[np.float64]:
     return [np.float64(float.fromhex(v)) for v in values]
 
 
@@ -41,34 +41,34 @@ MAGIC32, MAGIC32_BITS = np.float32(12582912.0), np.uint32(0x4B400000)  # 1.5·2^
 MAGIC64, MAGIC64_BITS = np.float64(6755399441055744.0), np.uint64(0x4338000000000000)  # 1.5·2^52
 
 LOG2E32 = np.float32(float.fromhex("0x1.715476p+0"))
-LN2_HIGH32, LN2_LOW32 = _f32("0x1.62e4p-1", "0x1.7f7d1cp-20")
+LN2_HIGH32, LN2_LOW32 = floats32("0x1.62e4p-1", "0x1.7f7d1cp-20")
 TWO_BY_PI32 = np.float32(float.fromhex("0x1.45f306p-1"))
-HALF_PI_A, HALF_PI_B, HALF_PI_C = _f32("0x1.921fb6p+0", "-0x1.777a5cp-25", "-0x1.ee59dap-50")
+HALF_PI_A, HALF_PI_B, HALF_PI_C = floats32("0x1.921fb6p+0", "-0x1.777a5cp-25", "-0x1.ee59dap-50")
 
 LOG2E64 = np.float64(float.fromhex("0x1.71547652b82fep+0"))
-LN2_A, LN2_B = _f64("0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56")
-LN2_HIGH64, LN2_LOW64 = _f64("0x1.62e42fee00000p-1", "0x1.a39ef35793c76p-33")
+LN2_A, LN2_B = floats64("0x1.62e42fefa39efp-1", "0x1.abc9e3b39803fp-56")
+LN2_HIGH64, LN2_LOW64 = floats64("0x1.62e42fee00000p-1", "0x1.a39ef35793c76p-33")
 
-EXP = _f32("0x1p+0", "0x1p+0", "0x1p-1", "0x1.555556p-3", "0x1.5554e4p-5", "0x1.110feep-7", "0x1.6d514cp-10",
+EXP = floats32("0x1p+0", "0x1p+0", "0x1p-1", "0x1.555556p-3", "0x1.5554e4p-5", "0x1.110feep-7", "0x1.6d514cp-10",
            "0x1.a2740ap-13")  # fmt: skip
-LOG = _f32("0x1.555546p-2", "-0x1.00000ap-2", "0x1.99a546p-3", "-0x1.555ae4p-3", "0x1.232cfap-3", "-0x1.fc4da0p-4",
+LOG = floats32("0x1.555546p-2", "-0x1.00000ap-2", "0x1.99a546p-3", "-0x1.555ae4p-3", "0x1.232cfap-3", "-0x1.fc4da0p-4",
            "0x1.e7a54ep-4", "-0x1.dd6510p-4", "0x1.11c874p-4")  # fmt: skip
-SIN = _f32("-0x1.555556p-3", "0x1.111164p-7", "-0x1.a04802p-13", "0x1.77b00ep-19")
-COS = _f32("0x1.55554ap-5", "-0x1.6c0c1cp-10", "0x1.99e1d6p-16")
-TANH = _f32("-0x1.555554p-2", "0x1.11107cp-3", "-0x1.b9f21cp-5", "0x1.63acc4p-6", "-0x1.0c8726p-7", "0x1.1ac484p-9")
-ERF = _f32("0x1.06eba8p-3", "-0x1.812744p-2", "0x1.ce2e76p-4", "-0x1.b81966p-6", "0x1.553cacp-8", "-0x1.aea858p-11",
+SIN = floats32("-0x1.555556p-3", "0x1.111164p-7", "-0x1.a04802p-13", "0x1.77b00ep-19")
+COS = floats32("0x1.55554ap-5", "-0x1.6c0c1cp-10", "0x1.99e1d6p-16")
+TANH = floats32("-0x1.555554p-2", "0x1.11107cp-3", "-0x1.b9f21cp-5", "0x1.63acc4p-6", "-0x1.0c8726p-7", "0x1.1ac484p-9")
+ERF = floats32("0x1.06eba8p-3", "-0x1.812744p-2", "0x1.ce2e76p-4", "-0x1.b81966p-6", "0x1.553cacp-8", "-0x1.aea858p-11",
            "0x1.6c9d36p-14")  # fmt: skip
-ERFC = _f32("0x1.073ea8p-3", "0x1.457926p-1", "0x1.aea78cp-4", "-0x1.716f2ep-6", "0x1.762d40p-9", "-0x1.83fdacp-16",
+ERFC = floats32("0x1.073ea8p-3", "0x1.457926p-1", "0x1.aea78cp-4", "-0x1.716f2ep-6", "0x1.762d40p-9", "-0x1.83fdacp-16",
             "-0x1.a88328p-15", "0x1.662110p-18")  # fmt: skip
-EXP64 = _f64("0x1p-1", "0x1.5555555555555p-3", "0x1.5555555555558p-5", "0x1.11111111112cep-7", "0x1.6c16c16c1500bp-10",
-             "0x1.a01a019f46dbcp-13", "0x1.a01a01ad76d15p-16", "0x1.71de3d41391d0p-19", "0x1.27e4cc2827b2dp-22",
+EXP64 = floats64("0x1p-1", "0x1.5555555555555p-3", "0x1.5555555555558p-5", "0x1.11111111112cep-7",
+             "0x1.6c16c16c1500bp-10", "0x1.a01a019f46dbcp-13", "0x1.a01a01ad76d15p-16", "0x1.71de3d41391d0p-19", "0x1.27e4cc2827b2dp-22",
              "0x1.ae5a80c868a21p-26", "0x1.1f8bb233a25c6p-29", "0x1.6e135bc0cc1a6p-33")  # fmt: skip
-LOG64 = _f64("0x1.5555555555594p-1", "0x1.999999997f73fp-2", "0x1.249249423ac79p-2", "0x1.c71c51d6d7e76p-3",
+LOG64 = floats64("0x1.5555555555594p-1", "0x1.999999997f73fp-2", "0x1.249249423ac79p-2", "0x1.c71c51d6d7e76p-3",
              "0x1.746647f14b159p-3", "0x1.39a0eaea502f7p-3", "0x1.2f0ccd19fb262p-3")  # fmt: skip
-LOG2_64 = _f64("0x1.71547652b82ffp+1", "0x1.ec709dc39cd14p-1", "0x1.2776c51672b64p-1", "0x1.a61756a9261cdp-2",
+LOG2_64 = floats64("0x1.71547652b82ffp+1", "0x1.ec709dc39cd14p-1", "0x1.2776c51672b64p-1", "0x1.a61756a9261cdp-2",
                "0x1.484fa0feea419p-2", "0x1.0bb8edde56009p-2", "0x1.f16bd9755b414p-3")  # fmt: skip
-EXP2_64 = _f64("0x1p+0", "0x1.62e42fefa3a19p-1", "0x1.ebfbdff82c5a6p-3", "0x1.c6b08d703cf01p-5", "0x1.3b2ab6fb9fd4fp-7",
-               "0x1.5d87fe9d692d6p-10", "0x1.4309130f862b6p-13", "0x1.ffcb542ea7811p-17", "0x1.62bfc60f5590bp-20",
+EXP2_64 = floats64("0x1p+0", "0x1.62e42fefa3a19p-1", "0x1.ebfbdff82c5a6p-3", "0x1.c6b08d703cf01p-5",
+               "0x1.3b2ab6fb9fd4fp-7", "0x1.5d87fe9d692d6p-10", "0x1.4309130f862b6p-13", "0x1.ffcb542ea7811p-17", "0x1.62bfc60f5590bp-20",
                "0x1.b6759baaf843ep-24", "0x1.e61dcc21b6ec9p-28")  # fmt: skip
 
 # 2/π in words of 32 bits, the first one before the binary point.
@@ -78,7 +78,7 @@ HALF_PI_BY_2_62 = np.float64(float.fromhex("0x1.921fb54442d18p-62"))
 REDUCE_SHORT_MAX = np.float32(131072.0)  # up to here k·HALF_PI_A, B, C give the angle to 2^-30 of itself
 
 
-def _blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
+def blockwise(function: Callable[..., Any]) -> Callable[..., Any]:
     """Runs a function of flat arrays over blocks, and gives the result the shape of the first argument."""
 
     def run(x: NDArray[Any], *more: NDArray[Any]) -> NDArray[Any]:
@@ -98,30 +98,30 @@ def canonical(x: NDArray[Any]) -> NDArray[Any]:
     return np.where(np.isnan(x), NAN32 if x.dtype == np.float32 else NAN64, x)
 
 
-def _horner32(x: F32, coefficients: list[np.float32]) -> F32:
+def horner32(x: F32, coefficients: list[np.float32]) -> F32:
     h: F32 = np.full(x.shape, coefficients[-1])
     for c in coefficients[-2::-1]:
         h = fma_f32(h, x, c)
     return h
 
 
-def _horner64(x: F64, coefficients: list[np.float64]) -> F64:
+def horner64(x: F64, coefficients: list[np.float64]) -> F64:
     h: F64 = np.full(x.shape, coefficients[-1])
     for c in coefficients[-2::-1]:
         h = fma_f64(h, x, c)
     return h
 
 
-def _copysign32(size: F32, sign: F32) -> F32:
+def copysign32(size: F32, sign: F32) -> F32:
     return ((size.view(np.uint32) & SIZE32) | (sign.view(np.uint32) & SIGN32)).view(np.float32)
 
 
-def _power_of_2(n: U32) -> F32:
+def power_of_2(n: U32) -> F32:
     """2^n for n in two's complement, −126 ≤ n ≤ 127."""
     return ((n + np.uint32(127)) << np.uint32(23)).view(np.float32)
 
 
-def _reduce_ln2(x: F32) -> tuple[F32, U32]:
+def reduce_ln2(x: F32) -> tuple[F32, U32]:
     """x = r + n·ln 2 with |r| ≤ ln 2 / 2: r and n (two's complement)."""
     t = fma_f32(x, LOG2E32, MAGIC32)
     k = t - MAGIC32
@@ -131,13 +131,13 @@ def _reduce_ln2(x: F32) -> tuple[F32, U32]:
 
 def _exp_clamped(x: F32) -> F32:
     """exp for −104 ≤ x ≤ 89 (or NaN)."""
-    r, n = _reduce_ln2(x)
+    r, n = reduce_ln2(x)
     half = ((n + np.uint32(1024)) >> np.uint32(1)) - np.uint32(512)  # floor(n / 2), in unsigned arithmetic
     # Two factors, so that an overflow or a subnormal result is rounded once, by the last product.
-    return _horner32(r, EXP) * _power_of_2(half) * _power_of_2(n - half)
+    return horner32(r, EXP) * power_of_2(half) * power_of_2(n - half)
 
 
-@_blockwise
+@blockwise
 def exp_f32(x: F32) -> F32:
     """e^x."""
     y = np.where(x > 89, np.float32(89), x)
@@ -145,7 +145,7 @@ def exp_f32(x: F32) -> F32:
     return canonical(_exp_clamped(y))
 
 
-@_blockwise
+@blockwise
 def log_f32(x: F32) -> F32:
     """Natural logarithm: −inf at ±0, NaN below."""
     small = x < np.float32(2.0**-126)
@@ -157,7 +157,7 @@ def log_f32(x: F32) -> F32:
     k = (MAGIC32_BITS + e).view(np.float32) - MAGIC32
     f = m - np.float32(1)
     # log(1 + f) = f + f²·(f·P(f) − ½); the sum with k·ln 2 keeps the error of its first addition
-    q = (f * f) * fma_f32(f, _horner32(f, LOG), np.float32(-0.5))
+    q = (f * f) * fma_f32(f, horner32(f, LOG), np.float32(-0.5))
     s = fma_f32(k, LN2_LOW32, q)
     t = k * LN2_HIGH32
     high = t + f
@@ -209,9 +209,9 @@ def _sine_and_cosine(r: F32, s: F32) -> tuple[F32, F32]:
     """sin and cos of r + s, |r| ≤ π/4·1.01, s the rest of r below its last bit."""
     z = r * r
     w = fma_f32(z, np.float32(-0.5), np.float32(1))
-    sine = r + fma_f32(r * z, _horner32(z, SIN), s * w)
+    sine = r + fma_f32(r * z, horner32(z, SIN), s * w)
     # 1 − r²/2: what the roundings of r² and of the difference lost is added again
-    rest = fma_f32(z * z, _horner32(z, COS), fma_f32(z, np.float32(-0.5), np.float32(1) - w))
+    rest = fma_f32(z * z, horner32(z, COS), fma_f32(z, np.float32(-0.5), np.float32(1) - w))
     rest = fma_f32(np.float32(-0.5), fma_f32(r, r, -z), rest)
     return sine, w + fma_f32(r, -s, rest)
 
@@ -248,29 +248,29 @@ def _sine_shifted(x: F32, quarter: int) -> F32:
     return canonical(np.where(np.abs(x) == np.inf, NAN32, y))
 
 
-@_blockwise
+@blockwise
 def sin_f32(x: F32) -> F32:
     """Sine of x radians, with full range reduction."""
     return _sine_shifted(x, 0)
 
 
-@_blockwise
+@blockwise
 def cos_f32(x: F32) -> F32:
     """Cosine of x radians, with full range reduction."""
     return _sine_shifted(x, 1)
 
 
-@_blockwise
+@blockwise
 def tanh_f32(x: F32) -> F32:
     """Hyperbolic tangent."""
     y = np.abs(x)
     z = y * y
-    near = fma_f32(y * z, _horner32(z, TANH), y)
+    near = fma_f32(y * z, horner32(z, TANH), y)
     # 1 − 2 / (e^(2y) + 1), with the rest of the denominator and of the quotient carried along
     clamped = np.where(y > np.float32(9.5), np.float32(9.5), y)
-    r, n = _reduce_ln2(clamped + clamped)
-    q = fma_f32(r * r, _horner32(r, EXP[2:]), r)  # e^r − 1
-    scale = _power_of_2(n)
+    r, n = reduce_ln2(clamped + clamped)
+    q = fma_f32(r * r, horner32(r, EXP[2:]), r)  # e^r − 1
+    scale = power_of_2(n)
     s = scale + np.float32(1)
     v = scale * q
     d = s + v
@@ -279,32 +279,32 @@ def tanh_f32(x: F32) -> F32:
     t_rest = fma_f32(-t, d_rest, fma_f32(-t, d, np.float32(2))) * (t * np.float32(0.5))
     w = np.float32(1) - t
     far = w + (((np.float32(1) - w) - t) - t_rest)
-    return canonical(_copysign32(np.where(y < np.float32(0.625), near, far), x))
+    return canonical(copysign32(np.where(y < np.float32(0.625), near, far), x))
 
 
-@_blockwise
+@blockwise
 def erf_f32(x: F32) -> F32:
     """Error function."""
     y = np.abs(x)
     z = y * y
-    near = fma_f32(y, _horner32(z, ERF), y)
+    near = fma_f32(y, horner32(z, ERF), y)
     clamped = np.where(y > np.float32(4), np.float32(4), y)
     # erfc = e^(−x − x·P(x)); what the rounding of the exponent lost is put back as a factor 1 + rest
-    p = _horner32(clamped, ERFC)
+    p = horner32(clamped, ERFC)
     exponent = fma_f32(-clamped, p, -clamped)
     rest = fma_f32(-clamped, p, -clamped - exponent)
     e = _exp_clamped(exponent)
     far = np.float32(1) - fma_f32(e, rest, e)
-    return canonical(_copysign32(np.where(y < np.float32(0.875), near, far), x))
+    return canonical(copysign32(np.where(y < np.float32(0.875), near, far), x))
 
 
-@_blockwise
+@blockwise
 def sqrt_f32(x: F32) -> F32:
     """Square root, correctly rounded; NaN below −0."""
     return canonical(np.sqrt(x))
 
 
-@_blockwise
+@blockwise
 def sqrt_f64(x: F64) -> F64:
     """Square root, correctly rounded; NaN below −0."""
     return canonical(np.sqrt(x))
@@ -317,7 +317,7 @@ def _is_integer(y: F32) -> NDArray[np.bool_]:
     return whole
 
 
-@_blockwise
+@blockwise
 def pow_f32(x: F32, y: F32) -> F32:
     """x to the power y, evaluated in float64; special cases as in C99 annex F.9.4.4. Arguments of one shape."""
     size, exponent = np.abs(x), np.abs(y)
@@ -327,26 +327,26 @@ def pow_f32(x: F32, y: F32) -> F32:
     m = ((d & np.uint64(0x000FFFFFFFFFFFFF)) + np.uint64(0x3FE6A09E667F3BCD)).view(np.float64)
     k = (MAGIC64_BITS + e).view(np.float64) - (MAGIC64 + np.float64(1024))
     s = (m - 1) / (m + 1)
-    w = y.astype(np.float64) * fma_f64(s, _horner64(s * s, LOG2_64), k)
+    w = y.astype(np.float64) * fma_f64(s, horner64(s * s, LOG2_64), k)
     # 2^w
     w = np.where(w > 160, np.float64(160), w)
     w = np.where(w < -160, np.float64(-160), w)
     t = w + MAGIC64
     scale = ((t.view(np.uint64) - MAGIC64_BITS + np.uint64(1023)) << np.uint64(52)).view(np.float64)
-    p = (_horner64(w - (t - MAGIC64), EXP2_64) * scale).astype(np.float32)
+    p = (horner64(w - (t - MAGIC64), EXP2_64) * scale).astype(np.float32)
 
     zero, inf, one = np.float32(0), np.float32(np.inf), np.float32(1)
     p = np.where((size == 0) | (size == inf), np.where((size == 0) == (y < 0), inf, zero), p)
     p = np.where(size == one, one, p)
     whole = _is_integer(exponent)
     odd = whole & ~_is_integer(exponent * np.float32(0.5))
-    p = np.where(odd, _copysign32(p, x), p)
+    p = np.where(odd, copysign32(p, x), p)
     p = np.where((x < 0) & (size != inf) & ~whole, NAN32, p)
     p = np.where(np.isnan(x) | np.isnan(y), NAN32, p)
     return canonical(np.where((y == 0) | (x == one), one, p))
 
 
-@_blockwise
+@blockwise
 def exp_f64(x: F64) -> F64:
     """e^x."""
     y = np.where(x > 710, np.float64(710), x)
@@ -356,7 +356,7 @@ def exp_f64(x: F64) -> F64:
     first = fma_f64(k, -LN2_A, y)  # exact
     second = k * LN2_B
     r = first - second
-    q = fma_f64(r * r, _horner64(r, EXP64), (first - r) - second)
+    q = fma_f64(r * r, horner64(r, EXP64), (first - r) - second)
     high = r + np.float64(1)
     p = high + (((np.float64(1) - high) + r) + q)
     n = t.view(np.uint64) - MAGIC64_BITS
@@ -368,7 +368,7 @@ def exp_f64(x: F64) -> F64:
     return canonical(p * power(half) * power(n - half))
 
 
-@_blockwise
+@blockwise
 def log_f64(x: F64) -> F64:
     """Natural logarithm: −inf at ±0, NaN below."""
     small = x < np.float64(2.0**-1022)
@@ -382,7 +382,7 @@ def log_f64(x: F64) -> F64:
     s = f / (m + np.float64(1))
     z = s * s
     h = np.float64(0.5) * (f * f)
-    q = fma_f64(s, fma_f64(z, _horner64(z, LOG64), h), -h)
+    q = fma_f64(s, fma_f64(z, horner64(z, LOG64), h), -h)
     t = k * LN2_HIGH64
     high = t + f
     y = high + (((t - high) + f) + fma_f64(k, LN2_LOW64, q))
