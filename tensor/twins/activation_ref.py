@@ -173,7 +173,7 @@ def gelu_tail(size: F32) -> F32:
     z = y * y
     z_rest = fma(y, y, -z)
     e = exp_parts(-HALF * z, -HALF * z_rest)
-    v = ONE / z
+    v: F32 = np.divide(ONE, z)
     w = fma(v, horner32(v, GELU_TAIL), GELU_TAIL_START[1])
     g = GELU_TAIL_START[0] + w
     g_rest = (GELU_TAIL_START[0] - g) + w

@@ -155,7 +155,8 @@ def clamp(x: F64, low: float, high: float) -> F64:
 
 
 def infinite(x: F64) -> Mask:
-    return np.abs(x) == np.inf
+    found: Mask = np.abs(x) == np.inf
+    return found
 
 
 def with_sign(size: F64, sign: F64) -> F64:
