@@ -31,7 +31,7 @@ struct Storage {
 
 enum TensorFlags : uint8_t {
   kRequiresGrad = 1,  // a leaf that collects gradients, or has a node
-  kIsView = 2,        // made by a view operation
+  kIsView = 2,        // made by a view operation: may share its storage
   kTraced = 4,        // a Tracer: operations go to tensor.autograd.trace
 };
 
@@ -49,7 +49,6 @@ struct Tensor {
   uint32_t output_index;  // which output of `node` it is
   PyObject* node;         // Node or nullptr
   PyObject* grad;         // Tensor or nullptr
-  PyObject* base;         // of a view, where gradients may matter: the tensor it looks at, or nullptr
   PyObject* weakrefs;
   int64_t inline_dims[2 * kDimsInline];
 
@@ -85,6 +84,8 @@ Tensor* tensor_over(Storage* storage, char* data, Dtype dtype, int ndim, const i
 Storage* storage_new(size_t nbytes, const char* label, Dtype dtype = Dtype::u8, int ndim = -1, const int64_t* shape = nullptr);
 inline void storage_incref(Storage* s) { ++s->refs; }
 void storage_free(Storage* s);
+// Over somebody else's memory. Takes over the reference to owner; `release` (or a decref of owner) ends it.
+Storage* storage_foreign(char* data, size_t nbytes, PyObject* owner, void (*release)(Storage*), void* context);
 inline void storage_decref(Storage* s) {
   if (--s->refs == 0) storage_free(s);
 }

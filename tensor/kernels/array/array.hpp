@@ -1,0 +1,80 @@
+// What the files of this folder share among themselves: initialisers, the dispatcher, modes.
+#pragma once
+#include "spec.hpp"
+#include "tensor.hpp"
+
+namespace droveway {
+
+// Each adds its types and functions to the module; −1 with an error set.
+int init_dtype(PyObject* module);
+int init_spec(PyObject* module);
+int init_budget(PyObject* module);
+int init_tensor(PyObject* module);
+int init_creation(PyObject* module);
+int init_views(PyObject* module);
+int init_indexing(PyObject* module);
+int init_node(PyObject* module);
+int init_apply(PyObject* module);
+int init_exchange(PyObject* module);
+int init_array(PyObject* module);  // all of them
+
+int add_type(PyObject* module, const char* name, PyType_Spec* spec, PyTypeObject** out);
+int add_functions(PyObject* module, PyMethodDef* functions);
+
+// tensor.errors and other modules of ours, imported when they are first needed; borrowed attribute, or nullptr.
+PyObject* from_module(const char* module, const char* name);  // new reference
+PyObject* call_python(const char* module, const char* name, PyObject* const* arguments, size_t count);
+
+struct Modes {
+  bool grad = true;      // whether operations are recorded
+  bool checked = false;  // tensor.checked()
+};
+extern thread_local Modes modes;
+
+// apply(primitive, inputs, params): see apply.cpp. `inputs` is a tuple, `params` a dict or Py_None; all borrowed.
+PyObject* apply_primitive(PyObject* primitive, PyObject* inputs, PyObject* params);
+
+// The row of that name in tensor.primitives.registry, kept for later calls; borrowed.
+PyObject* row(const char* name);
+// The row of an elementwise operation; borrowed.
+PyObject* elementwise_row(int op);
+
+// The elementwise operation on tensors of one dtype and device without a tracer; `params` only for cast.
+PyObject* apply_elementwise(PyObject* primitive, int op, Tensor* const* inputs, int count, PyObject* params);
+
+// Writes op(inputs) into out, which has the result's dtype and the broadcast shape. −1 with an error set.
+int run_elementwise_into(int op, const View& out, const View* inputs, int count);
+
+// Nodes. record() gives `out` its history if gradients are on and one of the inputs wants them. Inputs: Tensors.
+bool wants_record(Tensor* const* inputs, int count);
+int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* params, Tensor* const* outs, int out_count);
+
+// A view operation of one tensor: records row `name` with params made by `params()` if gradients are wanted.
+inline bool plain(const Tensor* t) {  // nobody traces it, nobody wants gradients of it
+  return (t->flags & (kTraced | kRequiresGrad)) == 0 && t->node == nullptr;
+}
+
+// Python numbers.
+bool is_scalar(PyObject* o);                               // bool, int, float or complex itself
+bool scalar_fits_kind(PyObject* o, Dtype d);               // bool anywhere, int to numbers, float to float and complex, …
+int scalar_into(PyObject* o, Dtype d, void* element);      // OverflowError if it does not fit
+PyObject* element_as_python(const void* element, Dtype d);
+Tensor* scalar_tensor(PyObject* o, Dtype d, DeviceKind device);
+
+PyObject* raw_index(Tensor* t, PyObject* key, bool* advanced);  // a view, or *advanced
+PyObject* tensor_subscript(PyObject* self, PyObject* key);
+int tensor_assign(PyObject* self, PyObject* key, PyObject* value);
+int in_place_allowed(Tensor* t, bool result_wants_grad, const char* what);
+int assign_into(Tensor* target, PyObject* value, const char* what);  // target's elements = value, cast and broadcast
+
+extern PyNumberMethods* number_methods;
+extern PyType_Slot operator_slots[];
+extern const int operator_slot_count;
+PyObject* tensor_compare(PyObject* a, PyObject* b, int op);
+
+PyObject* reshape_view(Tensor* t, int ndim, const int64_t* shape);  // nullptr without error: strides do not allow it
+int buffer_get(PyObject* self, Py_buffer* view, int flags);
+void buffer_release(PyObject* self, Py_buffer* view);
+PyObject* asarray(PyObject* value, PyObject* dtype, PyObject* device, int copy);  // copy: 1, 0, or −1 for None
+
+}  // namespace droveway
