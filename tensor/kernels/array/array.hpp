@@ -39,8 +39,11 @@ PyObject* row(const char* name);
 // The row of an elementwise operation; borrowed.
 PyObject* elementwise_row(int op);
 
-// The elementwise operation on tensors of one dtype and device without a tracer; `params` only for cast.
-PyObject* apply_elementwise(PyObject* primitive, int op, Tensor* const* inputs, int count, PyObject* params);
+// The elementwise operation on tensors that have a loop (apply checks that); primitive nullptr: looked up if it is recorded.
+PyObject* apply_elementwise(PyObject* primitive, int op, Tensor* const* inputs, int count, PyObject* params, Dtype result);
+
+// Whether the inputs may go straight to the loops, and the dtype of the result. May set an error (of params).
+bool direct_elementwise(int op, Tensor* const* inputs, int count, PyObject* params, Dtype* result);
 
 // Writes op(inputs) into out, which has the result's dtype and the broadcast shape. −1 with an error set.
 int run_elementwise_into(int op, const View& out, const View* inputs, int count);
@@ -49,32 +52,31 @@ int run_elementwise_into(int op, const View& out, const View* inputs, int count)
 bool wants_record(Tensor* const* inputs, int count);
 int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* params, Tensor* const* outs, int out_count);
 
-// A view operation of one tensor: records row `name` with params made by `params()` if gradients are wanted.
 inline bool plain(const Tensor* t) {  // nobody traces it, nobody wants gradients of it
   return (t->flags & (kTraced | kRequiresGrad)) == 0 && t->node == nullptr;
 }
 
 // Python numbers.
 bool is_scalar(PyObject* o);                               // bool, int, float or complex itself
-bool scalar_fits_kind(PyObject* o, Dtype d);               // bool anywhere, int to numbers, float to float and complex, …
+bool scalar_fits_kind(PyObject* o, Dtype d);               // bool to bool, int to numbers, float to float and complex, …
 int scalar_into(PyObject* o, Dtype d, void* element);      // OverflowError if it does not fit
 PyObject* element_as_python(const void* element, Dtype d);
 Tensor* scalar_tensor(PyObject* o, Dtype d, DeviceKind device);
 
-PyObject* raw_index(Tensor* t, PyObject* key, bool* advanced);  // a view, or *advanced
 PyObject* tensor_subscript(PyObject* self, PyObject* key);
 int tensor_assign(PyObject* self, PyObject* key, PyObject* value);
 int in_place_allowed(Tensor* t, bool result_wants_grad, const char* what);
 int assign_into(Tensor* target, PyObject* value, const char* what);  // target's elements = value, cast and broadcast
 
-extern PyNumberMethods* number_methods;
 extern PyType_Slot operator_slots[];
 extern const int operator_slot_count;
 PyObject* tensor_compare(PyObject* a, PyObject* b, int op);
 
-PyObject* reshape_view(Tensor* t, int ndim, const int64_t* shape);  // nullptr without error: strides do not allow it
 int buffer_get(PyObject* self, Py_buffer* view, int flags);
 void buffer_release(PyObject* self, Py_buffer* view);
+PyObject* tensor_item(PyObject* self);
+PyObject* tensor_complex(PyObject* self, PyObject*);
+PyObject* from_foreign(PyObject* value, int copy);  // of a buffer, DLPack or __array__ object: its own dtype
 PyObject* asarray(PyObject* value, PyObject* dtype, PyObject* device, int copy);  // copy: 1, 0, or −1 for None
 
 }  // namespace droveway

@@ -14,6 +14,7 @@ PyObject* get_transposed(PyObject* self, void*);
 PyObject* get_matrix_transposed(PyObject* self, void*);
 Py_ssize_t tensor_length(PyObject* self);
 PyObject* tensor_iterate(PyObject* self);
+PyObject* tensor_sequence_item(PyObject* self, Py_ssize_t i);
 int tensor_contains(PyObject* self, PyObject* value);
 
 }  // namespace droveway

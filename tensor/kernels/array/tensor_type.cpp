@@ -378,6 +378,7 @@ int init_tensor(PyObject* module) {
       {Py_mp_ass_subscript, reinterpret_cast<void*>(tensor_assign)},
       {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
       {Py_tp_iter, reinterpret_cast<void*>(tensor_iterate)},
+      {Py_sq_item, reinterpret_cast<void*>(tensor_sequence_item)},
       {Py_sq_contains, reinterpret_cast<void*>(tensor_contains)},
       {Py_bf_getbuffer, reinterpret_cast<void*>(buffer_get)},
       {Py_bf_releasebuffer, reinterpret_cast<void*>(buffer_release)},
