@@ -10,39 +10,57 @@ from tensor._source_folder import load_kernels
 
 _kernels = load_kernels("tensor")
 
-# Public name → module that defines it; a module that is public itself stands for itself.
-_PUBLIC = {
-    "BudgetExceeded": "tensor.errors",
-    "ComputeBudget": "tensor.memory",
-    "DtypeError": "tensor.errors",
-    "ReadOnlyError": "tensor.errors",
-    "ShapeError": "tensor.errors",
-    "TensorError": "tensor.errors",
-    "budget": "tensor.memory",
-    "digest": "tensor.tensor_digest",
-    "elementary": "tensor.elementary",
-    "memory": "tensor.memory",
-    "product": "tensor.product",
-    "random": "tensor.random",
-    "reduction": "tensor.reduction",
+# Module → the public names that it defines; a module that is public itself stands for itself.
+_HOMES = {
+    "tensor.device": "Device MemorySpace",
+    "tensor.errors": (
+        "AnomalyError AxisError BudgetExceeded DeviceError DtypeError GradientError ReadOnlyError ShapeError "
+        "TensorError TraceError"
+    ),
+    "tensor.functions.creation": (
+        "arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu "
+        "zeros zeros_like"
+    ),
+    "tensor.functions.dtypes": "astype can_cast finfo iinfo isdtype",
+    "tensor.functions.info": "__array_namespace_info__",
+    "tensor.functions.manipulation": (
+        "broadcast_arrays broadcast_shapes broadcast_to cat chunk concat expand_dims flatten flip moveaxis pad "
+        "permute_dims repeat reshape roll split squeeze stack tile unstack"
+    ),
+    "tensor.memory": "ComputeBudget budget",
+    "tensor.tensor_digest": "digest",
 }
+_MODULES = "device elementary memory product random reduction"
+_PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
+_PUBLIC |= {name: f"tensor.{name}" for name in _MODULES.split()}
+
+Tensor = _kernels.Tensor
+Dtype = _kernels.Dtype
+bitcast = _kernels.bitcast
+for _dtype in _kernels.DTYPES:  # bool, int8, … complex128
+    globals()[_dtype.name] = _dtype
+
+e = 2.718281828459045
+inf = float("inf")
+nan = float("nan")
+newaxis = None
+pi = 3.141592653589793
+
+__array_api_version__ = "2024.12"
 
 __all__ = [
-    "BudgetExceeded",
-    "ComputeBudget",
-    "DtypeError",
-    "ReadOnlyError",
-    "ShapeError",
-    "TensorError",
-    "budget",
+    "Dtype",
+    "Tensor",
+    "bitcast",
     "build_info",
-    "digest",
-    "elementary",
-    "memory",
-    "product",
-    "random",
-    "reduction",
+    "e",
+    "inf",
+    "nan",
+    "newaxis",
+    "pi",
 ]
+__all__ += [_dtype.name for _dtype in _kernels.DTYPES]
+__all__ += list(_PUBLIC)
 
 
 def build_info() -> dict[str, object]:
@@ -70,3 +88,12 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _install() -> None:
+    from tensor.methods import install
+
+    install()
+
+
+_install()

@@ -3,6 +3,8 @@
 TensorError
 ├── DtypeError        (TypeError)    an element type the function does not compute with
 ├── ShapeError        (ValueError)   shapes that do not fit together
+│   └── AxisError     (IndexError)   an axis that the tensor does not have, or that is named twice
+├── DeviceError       (ValueError)   a device that is not there, or tensors on different ones
 ├── ReadOnlyError     (TypeError)    an output that cannot be written
 ├── TraceError        (TypeError)    a value asked of a tensor that stands for many, or outlives its transformation
 ├── GradientError     (RuntimeError) a gradient that cannot be had: no graph, graph used up, not a scalar, wrong rule
@@ -25,6 +27,14 @@ class ShapeError(TensorError, ValueError):
     """Shapes of arguments do not fit together."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis is out of range, or named twice."""
+
+
+class DeviceError(TensorError, ValueError):
+    """A device is unknown, has no kernels here, or the tensors of one operation lie on different ones."""
+
+
 class ReadOnlyError(TensorError, TypeError):
     """An output buffer cannot be written."""
 
@@ -34,7 +44,7 @@ class TraceError(TensorError, TypeError):
 
 
 class GradientError(TensorError, RuntimeError):
-    """A gradient cannot be had: nothing requires it, its graph was used up, or a derivative rule gave something wrong."""
+    """A gradient cannot be had: nothing requires it, its graph was used up, or a derivative rule is wrong."""
 
 
 class AnomalyError(TensorError, ArithmeticError):

@@ -1,9 +1,9 @@
 """The memory budget: a limit in bytes on the buffers that tensor's functions allocate, checked before each allocation.
 
-What counts: the output and working arrays that functions of this package make (results, contiguous copies of strided
-inputs, packing buffers), from their allocation until the array is collected, in the size of their elements. What does
-not: arrays that the caller made, Python objects, the interpreter, buffers of fixed size (the blocks of `digest` and of
-`random`), and what numpy allocates inside the twins (`DROVEWAY_ISA=ref`).
+What counts: tensors, and the output and working arrays that functions of this package make (results, contiguous copies
+of strided inputs, packing buffers), from their allocation until they are collected, in the size of their elements. What
+does not: arrays that the caller made, Python objects, the interpreter, buffers of fixed size (the blocks of `digest` and
+of `random`), and what numpy allocates inside the twins (`DROVEWAY_ISA=ref`).
 
 The active budgets live in a context variable: a budget holds for the thread or asyncio task that entered it and for
 tasks started inside it; a new thread starts without one. Budgets nest: an allocation counts in each active one.
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import weakref
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tensor import _kernels
+from tensor._kernels import ComputeBudget
 from tensor.errors import BudgetExceeded
 
 if TYPE_CHECKING:
@@ -41,37 +41,7 @@ __all__ = [
 _PAGES_MIN = 1 << 16  # bytes: below, pages of its own would waste more than they give back
 
 
-@dataclass
-class ComputeBudget:
-    """A limit and what has been taken of it, in bytes. Safe to use from several threads."""
-
-    max_bytes: int
-    used_bytes: int = 0
-    peak_bytes: int = 0
-    _live: dict[int, tuple[int, str]] = field(default_factory=dict, repr=False)
-    _next: int = field(default=0, repr=False)
-    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a collection may run inside it
-
-    def charge(self, nbytes: int, label: str) -> int:
-        """Takes nbytes and returns a ticket for `release`; raises BudgetExceeded if they do not fit."""
-        with self._lock:
-            if self.used_bytes + nbytes > self.max_bytes:
-                largest, name = max(self._live.values(), default=(0, ""))
-                raise BudgetExceeded(nbytes, self.used_bytes, self.max_bytes, largest, label, name)
-            self._next += 1
-            self._live[self._next] = (nbytes, label)
-            self.used_bytes += nbytes
-            self.peak_bytes = max(self.peak_bytes, self.used_bytes)
-            return self._next
-
-    def release(self, ticket: int) -> None:
-        """Gives back what `charge` took."""
-        with self._lock:
-            nbytes, _ = self._live.pop(ticket)
-            self.used_bytes -= nbytes
-
-
-_active: ContextVar[tuple[ComputeBudget, ...]] = ContextVar("tensor.memory.budgets", default=())
+_active: ContextVar[tuple[ComputeBudget, ...]] = _kernels.active_budgets
 
 
 @contextlib.contextmanager
@@ -106,9 +76,9 @@ def budget(max_bytes: int) -> Iterator[ComputeBudget]:
         _active.reset(token)
 
 
-def _charge(nbytes: int, label: str) -> list[tuple[ComputeBudget, int]]:
+def _charge(nbytes: int, label: str) -> list[tuple[ComputeBudget, Any]]:
     """Charges every active budget, or none."""
-    tickets: list[tuple[ComputeBudget, int]] = []
+    tickets: list[tuple[ComputeBudget, Any]] = []
     try:
         for b in _active.get():
             tickets.append((b, b.charge(nbytes, label)))
@@ -118,7 +88,7 @@ def _charge(nbytes: int, label: str) -> list[tuple[ComputeBudget, int]]:
     return tickets
 
 
-def _release(tickets: list[tuple[ComputeBudget, int]]) -> None:
+def _release(tickets: list[tuple[ComputeBudget, Any]]) -> None:
     for b, ticket in tickets:
         b.release(ticket)
 

@@ -239,12 +239,14 @@ const TensorTable* droveway::tensor_kernels() { return area.has_kernels() ? &are
 const TensorTable* droveway::tensor_kernels(const char* isa) { return area.kernels_of(isa); }
 
 namespace droveway {
+int init_array(PyObject* module);           // array/: Tensor and what belongs to it
 void bind_elementwise(nb::module_& m);  // bindings/elementwise.cpp
 }
 
 NB_MODULE(_kernels, m) {
   area.bind(m);
   bind_runtime(m);
+  if (droveway::init_array(m.ptr()) < 0) nb::raise_python_error();
   bind_reductions(m);
   bind_product(m);
   bind_elementary(m);

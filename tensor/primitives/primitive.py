@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tensor._kernels import PrimitiveBase
 from tensor.primitives.spec import Spec
 
 if TYPE_CHECKING:
@@ -89,15 +90,6 @@ class Sample:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in self.inputs)
         return f"Sample({shapes}{f', params={self.params}' if self.params else ''})"
-
-
-class PrimitiveBase:
-    """What the dispatcher reads of a row on each call."""
-
-    def __init__(self, name: str, op: int = -1, keeps: int = 0) -> None:
-        self.name = name
-        self.op = op
-        self.keeps = keeps
 
 
 class Primitive(PrimitiveBase):

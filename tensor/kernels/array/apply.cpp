@@ -1,8 +1,9 @@
 // apply(primitive, inputs, params): runs a row of the registry, whatever kind it is, and records it for gradients.
+#include <initializer_list>
 #include <string.h>
-#include <structmember.h>
 
 #include "array.hpp"
+#include "members.hpp"
 #include "elementwise.hpp"
 #include "elementwise_ops.hpp"
 #include "in_use.hpp"
@@ -64,13 +65,16 @@ PyType_Spec primitive_spec = {"tensor._kernels.PrimitiveBase", sizeof(Primitive)
 
 class GradOff {
  public:
-  GradOff() : before_(modes.grad) { modes.grad = false; }
-  ~GradOff() { modes.grad = before_; }
+  GradOff() : before_(modes) {
+    modes.grad = modes.checked = false;
+    modes.noted = nullptr;
+  }
+  ~GradOff() { modes = before_; }
   GradOff(const GradOff&) = delete;
   GradOff& operator=(const GradOff&) = delete;
 
  private:
-  bool before_;
+  Modes before_;
 };
 
 // 1 if the attribute is there and not None, 0 if not, −1 on error.
@@ -290,7 +294,31 @@ PyObject* py_set_checked_mode(PyObject*, PyObject* value) {
 }
 PyObject* py_checked_mode(PyObject*, PyObject*) { return PyBool_FromLong(modes.checked); }
 
+PyObject* py_tape_sequence(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(tape_sequence()); }
+
+PyObject* py_capture(PyObject*, PyObject* list) {
+  if (list != Py_None && !PyList_Check(list)) return PyErr_SetString(PyExc_TypeError, "capture: needs a list or None"), nullptr;
+  PyObject* before = modes.noted;  // its reference goes to the caller
+  modes.noted = list == Py_None ? nullptr : Py_NewRef(list);
+  return before != nullptr ? before : Py_NewRef(Py_None);
+}
+
+PyObject* py_capture_inputs(PyObject*, PyObject* inputs) {
+  if (!PyTuple_Check(inputs)) return PyErr_SetString(PyExc_TypeError, "capture_inputs: needs a tuple"), nullptr;
+  for (Py_ssize_t i = 0; modes.noted != nullptr && i < PyTuple_GET_SIZE(inputs); ++i) {
+    PyObject* o = PyTuple_GET_ITEM(inputs, i);
+    Tensor* t = as_tensor(o);
+    if (is_tensor(o) && note_inputs(&t, 1) < 0) return nullptr;
+  }
+  Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {
+    {"tape_sequence", py_tape_sequence, METH_NOARGS, "tape_sequence($module, /)\n--\n\nThe number that the next recorded operation gets."},
+    {"capture", py_capture, METH_O,
+     "capture($module, list, /)\n--\n\nWhile operations are not recorded, inputs that require gradients are appended to the list; "
+     "None ends it. Returns the list of before."},
+    {"capture_inputs", py_capture_inputs, METH_O, "capture_inputs($module, inputs, /)\n--\n\nAppends those that require gradients."},
     {"apply", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(py_apply)), METH_FASTCALL,
      "apply($module, primitive, inputs, params=None, /)\n--\n\nRuns a row of the registry on tensors; records it if gradients are wanted."},
     {"record", py_record, METH_VARARGS,
@@ -351,7 +379,7 @@ PyObject* apply_elementwise(PyObject* primitive, int op, Tensor* const* in, int 
   return as_object(out);
 }
 
-PyObject* apply_primitive(PyObject* primitive, PyObject* inputs, PyObject* params) {
+static PyObject* dispatch(PyObject* primitive, PyObject* inputs, PyObject* params) {
   const int count = int(PyTuple_GET_SIZE(inputs));
   Tensor* const* tensors = reinterpret_cast<Tensor* const*>(&PyTuple_GET_ITEM(inputs, 0));
   bool traced = false;
@@ -381,6 +409,21 @@ PyObject* apply_primitive(PyObject* primitive, PyObject* inputs, PyObject* param
   if (p->kind == RowKind::unknown && find_kind(primitive) < 0) return nullptr;
   if (p->kind == RowKind::view) return apply_view(primitive, inputs, tensors, count, params);
   return apply_general(primitive, inputs, tensors, count, params);
+}
+
+PyObject* apply_primitive(PyObject* primitive, PyObject* inputs, PyObject* params) {
+  if (!modes.checked) return dispatch(primitive, inputs, params);
+  PyObject* before[] = {primitive, inputs, params};
+  PyObject* done = call_python("tensor.autograd.anomaly", "before_call", before, 3);
+  if (done == nullptr) return nullptr;
+  Py_DECREF(done);
+  PyObject* outs = dispatch(primitive, inputs, params);
+  if (outs == nullptr) return nullptr;
+  PyObject* after[] = {primitive, inputs, outs};
+  done = call_python("tensor.autograd.anomaly", "after_call", after, 3);
+  if (done == nullptr) Py_CLEAR(outs);
+  Py_XDECREF(done);
+  return outs;
 }
 
 PyObject* row(const char* name) {

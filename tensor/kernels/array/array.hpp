@@ -28,8 +28,11 @@ PyObject* call_python(const char* module, const char* name, PyObject* const* arg
 struct Modes {
   bool grad = true;      // whether operations are recorded
   bool checked = false;  // tensor.checked()
+  PyObject* noted = nullptr;  // list or nullptr: with gradients off, inputs that want them are appended to it
 };
 extern thread_local Modes modes;
+uint64_t tape_sequence();  // the number that the next node gets
+int note_inputs(Tensor* const* inputs, int count);
 
 // apply(primitive, inputs, params): see apply.cpp. `inputs` is a tuple, `params` a dict or Py_None; all borrowed.
 PyObject* apply_primitive(PyObject* primitive, PyObject* inputs, PyObject* params);

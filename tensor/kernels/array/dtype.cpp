@@ -1,5 +1,6 @@
 // The element types as Python objects, and errors and modules that the other files ask for.
 #include <stdarg.h>
+#include <initializer_list>
 #include <string.h>
 
 #include "array.hpp"

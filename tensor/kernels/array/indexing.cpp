@@ -1,4 +1,5 @@
 // x[…] and x[…] = v. Ints, slices, None and … make views here; integer and boolean tensors go to tensor.functions.indexing.
+#include <initializer_list>
 #include <string.h>
 
 #include "array.hpp"

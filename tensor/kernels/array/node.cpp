@@ -54,7 +54,7 @@ const char* name_of(const Node* n) {
 
 bool unreleased(const Node* n) {
   if (n->links != nullptr) return true;
-  PyErr_Format(PyExc_RuntimeError,
+  raise_error("GradientError",
                "backward of %s: what it saved is gone, because backward ran through it before (hint: backward(retain_graph=True))",
                name_of(n));
   return false;
@@ -66,7 +66,7 @@ bool unchanged(const Node* n, const Link& link, const char* kind, int i) {
   if (s == nullptr || s->version == link.version) return true;
   PyObject* spec = spec_new(as_tensor(link.value)->dtype, as_tensor(link.value)->ndim, as_tensor(link.value)->shape(), DeviceKind::cpu);
   if (spec == nullptr) return false;
-  PyErr_Format(PyExc_RuntimeError,
+  raise_error("GradientError",
                "backward of %s: %s %d (%R) was changed in place after it was saved: version %u then, %u now (hint: x = x + y "
                "instead of x += y, or .clone() before)",
                name_of(n), kind, i, spec, link.version, s->version);
@@ -221,8 +221,19 @@ bool kept(uint32_t keeps, int i, int shift) { return (keeps >> (shift + (i < 15 
 
 }  // namespace
 
+uint64_t tape_sequence() { return next_sequence; }
+
+int note_inputs(Tensor* const* inputs, int count) {
+  for (int i = 0; i < count; ++i)
+    if (requires_grad(inputs[i]) && PyList_Append(modes.noted, as_object(inputs[i])) < 0) return -1;
+  return 0;
+}
+
 bool wants_record(Tensor* const* inputs, int count) {
-  if (!modes.grad) return false;
+  if (!modes.grad) {
+    if (modes.noted != nullptr && note_inputs(inputs, count) < 0) PyErr_Clear();
+    return false;
+  }
   for (int i = 0; i < count; ++i)
     if (requires_grad(inputs[i])) return true;
   return false;

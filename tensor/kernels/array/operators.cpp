@@ -299,20 +299,20 @@ int in_place_allowed(Tensor* t, bool result_wants_grad, const char* what) {
     }
   }
   if (modes.grad && (t->flags & kRequiresGrad) != 0 && t->node == nullptr) {
-    PyErr_Format(PyExc_RuntimeError,
+    raise_error("GradientError",
                  "%s: a leaf that requires a gradient cannot be changed in place while operations are recorded (hint: with "
                  "tensor.no_grad():)", what);
     return -1;
   }
   const bool shared = t->storage->refs > 1;
   if (result_wants_grad && shared && (t->flags & kIsView) != 0) {
-    PyErr_Format(PyExc_RuntimeError,
+    raise_error("GradientError",
                  "%s: a view that shares its elements cannot get a new history in place (hint: x = x + y instead of x += y, or "
                  ".clone() first)", what);
     return -1;
   }
   if (modes.checked && shared && (t->flags & kIsView) != 0) {
-    PyErr_Format(PyExc_RuntimeError, "%s: checked mode: in place on a view whose elements another tensor shares (hint: .clone())", what);
+    raise_error("ReadOnlyError", "%s: checked mode: in place on a view whose elements another tensor shares (hint: .clone())", what);
     return -1;
   }
   return 0;

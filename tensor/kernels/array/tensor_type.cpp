@@ -2,10 +2,11 @@
 #include "tensor.hpp"
 
 #include <stddef.h>
+#include <initializer_list>
 #include <string.h>
-#include <structmember.h>
 
 #include "array.hpp"
+#include "members.hpp"
 #include "methods.hpp"
 #include "node.hpp"
 

@@ -13,7 +13,7 @@ PyObject *str_shape, *str_axes;
 
 // The result of a view operation: `out` (owned) is the raw view of t. Records it as row(name) with {key: value} if
 // gradients are wanted; takes over value (may be nullptr where nothing is recorded).
-bool recorded(Tensor* t) { return modes.grad && requires_grad(t); }
+bool recorded(Tensor* t) { return wants_record(&t, 1); }
 
 PyObject* params_of(PyObject* key, PyObject* value) {
   PyObject* params = value == nullptr ? nullptr : PyDict_New();
