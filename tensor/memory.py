@@ -2,8 +2,8 @@
 
 What counts: tensors, and the output and working arrays that functions of this package make (results, contiguous copies
 of strided inputs, packing buffers), from their allocation until they are collected, in the size of their elements. What
-does not: arrays that the caller made, Python objects, the interpreter, buffers of fixed size (the blocks of `digest` and
-of `random`), and what numpy allocates inside the twins (`DROVEWAY_ISA=ref`).
+does not: arrays that the caller made, Python objects, the interpreter, buffers of fixed size (the blocks of `digest`
+and of `random`), and what numpy allocates inside the twins (`DROVEWAY_ISA=ref`).
 
 The active budgets live in a context variable: a budget holds for the thread or asyncio task that entered it and for
 tasks started inside it; a new thread starts without one. Budgets nest: an allocation counts in each active one.
