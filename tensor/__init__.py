@@ -22,6 +22,20 @@ _HOMES = {
         "zeros zeros_like"
     ),
     "tensor.functions.dtypes": "astype can_cast finfo iinfo isdtype",
+    "tensor.functions.comparison": (
+        "bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor equal greater "
+        "greater_equal isfinite isinf isnan less less_equal logical_and logical_not logical_or logical_xor "
+        "not_equal popcount signbit"
+    ),
+    "tensor.functions.elementary": (
+        "acos acosh asin asinh atan atan2 atanh copysign cos cosh digamma erf erfc exp exp2 expm1 gelu hypot "
+        "lgamma log log1p log2 log10 logaddexp nextafter rsqrt sigmoid silu sin sinh softplus tan tanh"
+    ),
+    "tensor.functions.elementwise": (
+        "abs add angle ceil clip conj divide floor floor_divide imag maximum minimum multiply negative positive "
+        "pow real reciprocal relu remainder round sign sqrt square subtract trunc where"
+    ),
+    "tensor.functions.promotion": "promote_types result_type",
     "tensor.functions.info": "__array_namespace_info__",
     "tensor.functions.manipulation": (
         "broadcast_arrays broadcast_shapes broadcast_to cat chunk concat expand_dims flatten flip moveaxis pad "
