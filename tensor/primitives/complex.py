@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tensor.primitives.elementwise import numpy_oracle, one_input, part, twin_of
-from tensor.primitives.primitive import COMPLEX, NUMBERS, Sample
+from tensor.primitives.primitive import COMPLEX, NUMBERS, Sample, keep
 from tensor.primitives.rules import call, elementwise, unbroadcast
 from tensor.primitives.spec import name_of
 
@@ -61,6 +61,30 @@ elementwise(
     twin=twin_of("imag"),
     samples=_complex_samples,
     oracle=numpy_oracle("imag"),
+)
+
+
+def _turning(node: Any) -> Tensor:
+    """i·z / |z|²: how the angle of z turns."""
+    z = node.inputs[0]
+    re, im = call("real", z), call("imag", z)
+    square = re * re + im * im
+    return call("make_complex", -im / square, re / square)
+
+
+elementwise(
+    "angle",
+    arity=1,
+    dtypes=COMPLEX,
+    summary="The angle in radians from −π to π.",
+    category="complex",
+    result=part,
+    keeps=keep(inputs=(0,)),
+    vjp=lambda g, node: (call("make_complex", g, g * 0) * _turning(node),),
+    jvp=lambda tangents, node: call("real", tangents[0] * call("conj", _turning(node))),
+    twin=twin_of("angle"),
+    samples=_complex_samples,
+    oracle=numpy_oracle("angle"),
 )
 
 

@@ -2,7 +2,7 @@
 
 A twin takes (arrays, params): numpy arrays of one dtype, any shapes that broadcast. float16 and bfloat16 are computed
 in float32 and rounded once. `TWINS` has one for each operation of elementwise_ops.hpp that is exact or rounded once;
-functions with an error of their own have theirs elsewhere.
+functions with an error of their own have theirs in special_ref.py.
 """
 
 from __future__ import annotations
@@ -190,7 +190,17 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
     return _minimum(_maximum(x, low), high)
 
 
+def _of_parts(name: str, first: Array, second: Array) -> Array:
+    from tensor.twins.special_ref import TWINS as SPECIAL
+
+    return SPECIAL[name]((first, second), None)
+
+
 def _sign(x: Array) -> Array:
+    if x.dtype.kind == "c":
+        size = _of_parts("hypot", *_complex_parts(x))
+        zero = size.dtype.type(0)
+        return _complex(np.where(size == 0, zero, x.real / size), np.where(size == 0, zero, x.imag / size))
     if x.dtype.kind == "u":
         return (x != 0).astype(x.dtype)
     zero, one = x.dtype.type(0), x.dtype.type(1)
@@ -202,7 +212,7 @@ def _relu(x: Array) -> Array:
 
 
 def _abs(x: Array) -> Array:
-    return np.abs(x)
+    return _of_parts("hypot", *_complex_parts(x)) if x.dtype.kind == "c" else np.abs(x)
 
 
 def _square(x: Array) -> Array:
@@ -377,5 +387,6 @@ TWINS: dict[str, Twin] = {
     "conj": _conj_twin,
     "real": lambda arrays, params: np.array(np.asarray(arrays[0]).real),
     "imag": lambda arrays, params: np.array(np.asarray(arrays[0]).imag),
+    "angle": lambda arrays, params: _of_parts("atan2", *_complex_parts(np.asarray(arrays[0]))[::-1]),
     "make_complex": lambda arrays, params: _complex(*arrays),
 }

@@ -1,0 +1,48 @@
+"""Twin of the fusion machine (tensor/kernels/array/fused.cpp): the steps of a program, each by its own row's twin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from tensor import reduction_ref
+from tensor.primitives.registry import row
+from tensor.twins.elementwise_ref import TWINS
+
+if TYPE_CHECKING:
+    from tensor.primitives.fused import Program
+
+__all__ = ["run_program"]
+
+Array: TypeAlias = Any  # an array of numpy
+
+
+def run_program(program: Program, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The outputs of a program, in full shape; with an end, what it makes of the last `program.axes` dimensions."""
+    shape = np.broadcast_shapes(*(np.shape(x) for x in inputs))
+    held: dict[int, Array] = {8 + j: np.asarray(x) for j, x in enumerate(inputs)}
+    value: Array = None
+    for name, target, operands, dtype in program.steps:
+        params = {"dtype": dtype} if dtype else None
+        value = np.asarray(row(name).twin(tuple(held[o] for o in operands), params))  # type: ignore[misc]
+        held[target] = value
+    if not program.end:
+        return tuple(np.array(np.broadcast_to(held[64 + k], shape)) for k in range(len(program.outs)))
+    kept = shape[: len(shape) - program.axes]
+    rows = np.broadcast_to(value, shape).reshape(int(np.prod(kept, dtype=np.int64)), -1)
+    reduced = np.array([_END[program.end](line) for line in rows], value.dtype)
+    return (reduced.reshape(kept),)
+
+
+def _fold(name: str) -> Any:
+    def fold(line: Array) -> Any:
+        value = TWINS[name]((line[:1], line[:1]), None)
+        for i in range(1, len(line)):
+            value = TWINS[name]((value, line[i : i + 1]), None)
+        return value[0]
+
+    return fold
+
+
+_END = {"sum": reduction_ref.sum, "maximum": _fold("maximum"), "minimum": _fold("minimum")}
