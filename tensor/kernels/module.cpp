@@ -241,6 +241,8 @@ const TensorTable* droveway::tensor_kernels(const char* isa) { return area.kerne
 namespace droveway {
 int init_array(PyObject* module);           // array/: Tensor and what belongs to it
 void bind_elementwise(nb::module_& m);  // bindings/elementwise.cpp
+void bind_elementwise_call(nb::module_& m);
+void bind_fused(nb::module_& m);
 }
 
 NB_MODULE(_kernels, m) {
@@ -251,5 +253,7 @@ NB_MODULE(_kernels, m) {
   bind_product(m);
   bind_elementary(m);
   droveway::bind_elementwise(m);
+  droveway::bind_elementwise_call(m);
+  droveway::bind_fused(m);
   bind_random(m);
 }

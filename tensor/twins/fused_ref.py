@@ -1,4 +1,4 @@
-"""Twin of the fusion machine (tensor/kernels/array/fused.cpp): the steps of a program, each by its own row's twin."""
+"""Twin of the fusion machine (tensor/kernels/array/fused.cpp): the steps of a program, each by its own twin."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tensor import reduction_ref
-from tensor.primitives.registry import row
-from tensor.twins.elementwise_ref import TWINS
+from tensor.twins import elementwise_ref, special_ref
+from tensor.twins.bfloat16_ref import BFLOAT16
 
 if TYPE_CHECKING:
     from tensor.primitives.fused import Program
@@ -17,6 +17,8 @@ __all__ = ["run_program"]
 
 Array: TypeAlias = Any  # an array of numpy
 
+_TWINS = {**special_ref.TWINS, **elementwise_ref.TWINS}
+
 
 def run_program(program: Program, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     """The outputs of a program, in full shape; with an end, what it makes of the last `program.axes` dimensions."""
@@ -24,8 +26,11 @@ def run_program(program: Program, inputs: tuple[Array, ...]) -> tuple[Array, ...
     held: dict[int, Array] = {8 + j: np.asarray(x) for j, x in enumerate(inputs)}
     value: Array = None
     for name, target, operands, dtype in program.steps:
-        params = {"dtype": dtype} if dtype else None
-        value = np.asarray(row(name).twin(tuple(held[o] for o in operands), params))  # type: ignore[misc]
+        arrays = tuple(held[o] for o in operands)
+        if name == "cast":
+            value = elementwise_ref.cast(arrays[0], BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype))
+        else:
+            value = np.asarray(_TWINS[name](arrays, None))
         held[target] = value
     if not program.end:
         return tuple(np.array(np.broadcast_to(held[64 + k], shape)) for k in range(len(program.outs)))
@@ -37,9 +42,9 @@ def run_program(program: Program, inputs: tuple[Array, ...]) -> tuple[Array, ...
 
 def _fold(name: str) -> Any:
     def fold(line: Array) -> Any:
-        value = TWINS[name]((line[:1], line[:1]), None)
+        value = _TWINS[name]((line[:1], line[:1]), None)
         for i in range(1, len(line)):
-            value = TWINS[name]((value, line[i : i + 1]), None)
+            value = _TWINS[name]((value, line[i : i + 1]), None)
         return value[0]
 
     return fold

@@ -84,11 +84,11 @@ def random_program(seed: int, dtype: str) -> Program:
         elif kind < 0.7:
             steps.append((rng.choice(BINARY), temporary(floats, truths), (x, y), ""))
         elif kind < 0.8:
-            steps.append((rng.choice(("lt", "eq", "isnan")), 0, (x, y), ""))
-            name = steps[-1][0]
-            steps[-1] = (name, temporary(truths, floats), (x,) if name == "isnan" else (x, y), "")
+            name = rng.choice(("lt", "eq", "isnan"))
+            steps.append((name, temporary(truths, floats), (x,) if name == "isnan" else (x, y), ""))
         elif kind < 0.9 and truths:
-            steps.append(("where", temporary(floats, truths), (rng.choice(truths), x, y), ""))
+            condition = rng.choice(truths)
+            steps.append(("where", temporary(floats, truths), (condition, x, y), ""))
         else:
             steps.append(("cast", 7, (x,), "int16"))
             for known in (floats, truths):
