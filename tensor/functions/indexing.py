@@ -188,9 +188,32 @@ def put(x: Tensor, key: Any, value: Any) -> None:
 
     plan = _Plan(x, key)
     values = operand_to_assign(value, x.dtype)
-    if _kernels.grad_mode() and (x.requires_grad or values.requires_grad):
-        raise NotImplementedError
+    recorded = _kernels.grad_mode() and (x.requires_grad or values.requires_grad)
+    _kernels.in_place_check(x, recorded)
+    if recorded:
+        _kernels.adopt(x, _put_recorded(_kernels.shadow(x), plan, values))
+        return
     view = _kernels.alias(x)[plan.basic]
+    flat, order, source = _placed(view, plan, values)
+    ordered = view.permute(order)
+    counts = [view.shape[d] for d, _ in plan.indices]
+    others = ordered.shape[len(counts) :]
+    strides = ordered.strides
+    if not flat.size or not view.size:
+        return
+    joined = all(strides[i] == strides[i + 1] * counts[i + 1] for i in range(len(counts) - 1))
+    if source.is_shared:  # it may look at x: as if it were copied
+        source = source.clone()
+    if joined:
+        _kernels.put_rows(ordered.reshape((math.prod(counts), *others), copy=False), flat, source)
+        return
+    target = ordered.clone().reshape((math.prod(counts), *others))
+    _kernels.put_rows(target, flat, source)
+    _kernels.assign(ordered, target.reshape(ordered.shape))
+
+
+def _placed(view: Tensor, plan: _Plan, values: Tensor) -> tuple[Tensor, tuple[int, ...], Tensor]:
+    """(flat index, order of the view's dimensions, values one row an index)."""
     flat, shape, order, others = _flat(view, plan)
     layout = _layout(plan, shape, others)
     whole = (*shape, *others)
@@ -198,24 +221,34 @@ def put(x: Tensor, key: Any, value: Any) -> None:
         whole = tuple(whole[d] for d in layout)
     while values.ndim > len(whole) and values.shape[0] == 1:
         values = values[0]
-    wide = values.expand(whole)
+    try:
+        wide = values.expand(whole)
+    except ShapeError:
+        raise ShapeError(f"x[...] = y: values of shape {values.shape} do not broadcast to {whole}") from None
     if layout is not None:
-        inverse = sorted(range(len(layout)), key=layout.__getitem__)
-        wide = wide.permute(tuple(inverse))
-    n = flat.size
+        wide = wide.permute(tuple(sorted(range(len(layout)), key=layout.__getitem__)))
+    return flat, order, wide.reshape((flat.size, *others))
+
+
+def _put_recorded(x: Tensor, plan: _Plan, values: Tensor) -> Tensor:
+    """x with the values put in, by operations that gradients pass through."""
+    if any(e != slice(None) and e is not None for e in plan.basic):
+        places = _kernels.arange(0, 1, x.size, "int64").reshape(x.shape)[plan.basic]
+    else:
+        places = None
+    view = x[plan.basic]
+    flat, order, source = _placed(view, plan, values)
     counts = [view.shape[d] for d, _ in plan.indices]
-    k = len(counts)
     ordered = view.permute(order)
-    strides = ordered.strides
-    joined = all(strides[i] == strides[i + 1] * counts[i + 1] for i in range(k - 1))
-    source = wide.reshape((n, *others))
-    if source.data_address == x.data_address or joined is False:
-        source = source.clone()
-    if joined:
-        target = ordered.reshape((math.prod(counts), *others), copy=False) if view.size else None
-        if target is not None:
-            _kernels.put_rows(target, flat, source)
-        return
-    target = ordered.clone().reshape((math.prod(counts), *others))
-    _kernels.put_rows(target, flat, source)
-    _kernels.assign(ordered, target.reshape(ordered.shape))
+    rows = ordered.reshape((math.prod(counts), *ordered.shape[len(counts) :]))
+    changed = _row("put_rows", rows, flat, source).reshape(ordered.shape)
+    back = changed.permute(tuple(sorted(range(len(order)), key=order.__getitem__)))
+    if places is None:
+        return back.reshape(x.shape)
+    return _row("put_rows", x.reshape((-1,)), places.reshape((-1,)), back.reshape((-1,))).reshape(x.shape)
+
+
+def _row(name: str, *inputs: Tensor) -> Tensor:
+    from tensor.primitives.registry import row
+
+    return _kernels.apply(row(name, "structural"), inputs, None)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
-from tensor.errors import AxisError, ShapeError
+from tensor.errors import AxisError, DtypeError, ShapeError
 from tensor.primitives import rules
-from tensor.primitives.primitive import ALL, Primitive, Sample
+from tensor.primitives.primitive import ALL, Primitive, Sample, keep
 from tensor.primitives.registry import register
 from tensor.primitives.rules import BatchRule, apply, front
 from tensor.primitives.spec import Spec
@@ -442,6 +442,68 @@ PAD = register(
         samples=lambda rng: [
             Sample(_normal(rng, 2, 3), _normal(rng), params={"widths": ((1, 0), (2, 1))}),
             Sample(_normal(rng, 0, 2), _normal(rng), params={"widths": ((1, 1), (0, 0))}),
+        ],
+    )
+)
+
+# --- rows put at places ----------------------------------------------------------------------------------------------
+
+
+def _put_shape(specs: Sequence[Any], params: Params) -> Spec:
+    x, index, values = specs
+    rules.equal_dtypes("put_rows", (x, values))
+    if index.dtype != "int64":
+        raise DtypeError(f"put_rows: index must be int64, got {index.dtype}")
+    if x.ndim == 0 or index.ndim != 1 or values.shape != (index.shape[0], *x.shape[1:]):
+        raise ShapeError(f"put_rows: values of shape {values.shape} are no rows of {x.shape} at {index.shape} places")
+    return Spec(x.shape, x.dtype, x.device)
+
+
+def _put_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
+    _kernels.assign(outs[0], inputs[0])
+    _kernels.put_rows(outs[0], inputs[1], inputs[2])
+
+
+def _put_twin(arrays: tuple[Any, ...], params: Params) -> Any:
+    x, index, values = arrays
+    out = x.copy()
+    for i, at in enumerate(index):
+        out[at] = values[i]
+    return out
+
+
+def _put_vjp(g: Tensor, node: Any) -> tuple[Tensor | None, ...]:
+    index, values = node.inputs[1], node.inputs[2]
+    n = index.size
+    g_x = g_values = None
+    if node.needs[0]:
+        g_x = apply(PUT_ROWS, (g, index, rules.zeros_like_spec(values)), None)
+    if node.needs[2]:
+        last = _kernels.full((g.shape[0],), -1, "int64", g.device)
+        order = _kernels.arange(0, 1, n, "int64", g.device)
+        _kernels.put_rows(last, index, order)  # which value stays where several came
+        stays = (last[index] == order).reshape((n, *(1,) * (g.ndim - 1)))
+        from tensor import where
+
+        g_values = where(stays, g[index], rules.zeros_like_spec(Spec((), g.dtype, g.device)))
+    return g_x, None, g_values
+
+
+PUT_ROWS = register(
+    Primitive(
+        "put_rows",
+        category=CATEGORY,
+        summary="A copy of x in which x[index[i]] = values[i]; the last one stays where places repeat.",
+        dtypes=ALL,
+        shape=_put_shape,
+        kernel=_put_kernel,
+        twin=_put_twin,
+        vjp=_put_vjp,
+        keeps=keep(inputs=(1,)),
+        oracle=_put_twin,
+        samples=lambda rng: [
+            Sample(_normal(rng, 4, 2), rng.permutation(4)[:3].astype("int64"), _normal(rng, 3, 2)),
+            Sample(_normal(rng, 4), rng.integers(0, 2, 5), _normal(rng, 5)),
         ],
     )
 )

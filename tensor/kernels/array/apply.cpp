@@ -243,7 +243,7 @@ bool direct_elementwise(int op, Tensor* const* in, int count, PyObject* params, 
     if (params == nullptr || !PyDict_Check(params)) return false;
     PyObject* wanted = PyDict_GetItemString(params, "dtype");
     if (wanted == nullptr || !dtype_from(wanted, out)) return false;
-    return has_elementwise(op, d);
+    return tensor_kernels() != nullptr && tensor_kernels()->cast(int(d), int(*out)) != nullptr;
   }
   return elementwise_result(op, d, out) && has_elementwise(op, d);
 }

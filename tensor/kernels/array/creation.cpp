@@ -457,7 +457,8 @@ PyObject* asarray(PyObject* value, PyObject* dtype, PyObject* device, int copy) 
     PyObject* arguments[] = {value, typed ? dtype_object(d) : Py_None, placed ? device : Py_None};
     return call_python("tensor.functions.creation", "converted", arguments, 3);
   }
-  if (is_scalar(value) || is_list(value)) {
+  const bool number = is_scalar(value) && !PyObject_CheckBuffer(value);  // numpy.float64 is a float too
+  if (number || is_list(value)) {
     if (copy == 0) {
       PyErr_SetString(PyExc_ValueError, "asarray: Python numbers cannot become a tensor without a copy");
       return nullptr;

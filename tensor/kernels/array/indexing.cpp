@@ -204,6 +204,52 @@ PyObject* py_assign(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// shadow(x): the same elements and history as another object, for operations in place that are said functionally.
+PyObject* py_shadow(PyObject*, PyObject* o) {
+  if (!is_tensor(o) || as_tensor(o)->storage == nullptr) return PyErr_SetString(PyExc_TypeError, "shadow: needs a Tensor with a value"), nullptr;
+  Tensor* t = as_tensor(o);
+  storage_incref(t->storage);
+  Tensor* out = tensor_over(t->storage, t->data, t->dtype, t->ndim, t->shape(), t->strides());
+  if (out == nullptr) return nullptr;
+  out->device = t->device;
+  out->flags = t->flags & kRequiresGrad;
+  out->node = Py_XNewRef(t->node);
+  out->output_index = t->output_index;
+  return as_object(out);
+}
+
+// adopt(x, y): x takes over y's elements and history.
+PyObject* py_adopt(PyObject*, PyObject* args) {
+  PyObject *a, *b;
+  if (!PyArg_ParseTuple(args, "O!O!:adopt", tensor_type, &a, tensor_type, &b)) return nullptr;
+  Tensor *x = as_tensor(a), *y = as_tensor(b);
+  if (y->node == nullptr) return PyErr_SetString(PyExc_ValueError, "adopt: the second tensor has no history"), nullptr;
+  PyObject* node = Py_NewRef(y->node);
+  const uint32_t output = y->output_index;
+  const bool checked = modes.checked;
+  modes.checked = false;
+  const int done = assign_into(x, b, "in place");
+  modes.checked = checked;
+  if (done < 0) {
+    Py_DECREF(node);
+    return nullptr;
+  }
+  PyObject* before = x->node;
+  x->node = node;
+  x->output_index = output;
+  Py_XDECREF(before);
+  Py_RETURN_NONE;
+}
+
+// in_place_check(x, result_wants_gradient): raises what x[...] = y raises.
+PyObject* py_in_place_check(PyObject*, PyObject* args) {
+  PyObject* o;
+  int wants;
+  if (!PyArg_ParseTuple(args, "O!p:in_place_check", tensor_type, &o, &wants)) return nullptr;
+  if (in_place_allowed(as_tensor(o), wants != 0, "x[...] = y") < 0) return nullptr;
+  Py_RETURN_NONE;
+}
+
 // Rows of x (its first dimension) by a list of int64: out[i] = x[index[i]] and the reverse.
 bool rows_arguments(PyObject* args, const char* name, Tensor** big, Tensor** index, Tensor** small) {
   PyObject *a, *b, *c;
@@ -265,6 +311,10 @@ PyMethodDef functions[] = {
     {"index_view", py_index_view, METH_VARARGS,
      "index_view($module, x, index, /)\n--\n\nThe view that the row `index` makes: an int, (start, count, step) a dimension, None for a new one."},
     {"assign", py_assign, METH_VARARGS, "assign($module, x, value, /)\n--\n\nx's elements become those of value, broadcast and cast."},
+    {"shadow", py_shadow, METH_O, "shadow($module, x, /)\n--\n\nAnother Tensor over the same elements with the same history."},
+    {"adopt", py_adopt, METH_VARARGS, "adopt($module, x, y, /)\n--\n\nx takes over the elements and the history of y."},
+    {"in_place_check", py_in_place_check, METH_VARARGS,
+     "in_place_check($module, x, wants_gradient, /)\n--\n\nRaises what a change of x in place would raise."},
     {"take_rows", py_take_rows, METH_VARARGS, "take_rows($module, x, index, out, /)\n--\n\nout[i] = x[index[i]]; index int64[n], from the front."},
     {"put_rows", py_put_rows, METH_VARARGS, "put_rows($module, x, index, values, /)\n--\n\nx[index[i]] = values[i], in order; index int64[n], from the front."},
     {nullptr, nullptr, 0, nullptr},

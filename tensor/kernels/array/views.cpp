@@ -41,47 +41,54 @@ PyObject* with_history(Tensor* t, PyObject* out, const char* name, PyObject* key
 
 bool no_value(Tensor* t) { return (t->flags & kTraced) != 0 || t->storage == nullptr; }
 
-// Several arguments, or one sequence of them.
-PyObject* one_or_many(PyObject* const* arguments, Py_ssize_t count) {
-  if (count == 1 && !PyIndex_Check(arguments[0])) return Py_NewRef(arguments[0]);
-  if (count == 1 && is_tensor(arguments[0]) && as_tensor(arguments[0])->ndim != 0) return Py_NewRef(arguments[0]);
-  PyObject* tuple = PyTuple_New(count);
-  for (Py_ssize_t i = 0; tuple != nullptr && i < count; ++i) PyTuple_SET_ITEM(tuple, i, Py_NewRef(arguments[i]));
-  return tuple;
+bool one_int(PyObject* item, int64_t* out, const char* function) {
+  if (PyLong_CheckExact(item)) {
+    int overflow = 0;
+    *out = PyLong_AsLongLongAndOverflow(item, &overflow);
+    if (overflow == 0) return true;
+  } else if (!PyIndex_Check(item)) {
+    PyErr_Format(PyExc_TypeError, "%s: expected ints, got %R", function, item);
+    return false;
+  } else {
+    *out = PyNumber_AsSsize_t(item, PyExc_OverflowError);
+    if (*out != -1 || !PyErr_Occurred()) return true;
+    if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
+    PyErr_Clear();
+  }
+  raise_error("ShapeError", "%s: a dimension of %R elements is too large", function, item);
+  return false;
 }
 
+bool ints_of(PyObject* const* items, Py_ssize_t n, int64_t* out, int* count, const char* function) {
+  if (n > kDimsMax) {
+    raise_error("ShapeError", "%s: a tensor has at most %d dimensions, got %zd", function, kDimsMax, n);
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < n; ++i)
+    if (!one_int(items[i], out + i, function)) return false;
+  *count = int(n);
+  return true;
+}
+
+// An int, or a sequence of them.
 bool ints_from(PyObject* o, int64_t* out, int* count, const char* function) {
-  PyObject* list = PySequence_Check(o) && !is_tensor(o) ? PySequence_List(o) : nullptr;
+  if (PyTuple_Check(o) || PyList_Check(o)) return ints_of(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), out, count, function);
+  if (PyIndex_Check(o) && !(is_tensor(o) && as_tensor(o)->ndim != 0)) return ints_of(&o, 1, out, count, function);
+  PyObject* list = PySequence_List(o);
   if (list == nullptr) {
     PyErr_Clear();
-    if (!PyIndex_Check(o)) {
-      PyErr_Format(PyExc_TypeError, "%s: expected ints, got %R", function, o);
-      return false;
-    }
-    out[0] = PyNumber_AsSsize_t(o, PyExc_OverflowError);
-    *count = 1;
-    return !(out[0] == -1 && PyErr_Occurred());
+    PyErr_Format(PyExc_TypeError, "%s: expected ints, got %R", function, o);
+    return false;
   }
-  const Py_ssize_t n = PyList_GET_SIZE(list);
-  bool good = n <= kDimsMax;
-  if (!good) raise_error("ShapeError", "%s: a tensor has at most %d dimensions, got %zd", function, kDimsMax, n);
-  for (Py_ssize_t i = 0; good && i < n; ++i) {
-    PyObject* item = PyList_GET_ITEM(list, i);
-    if (!PyIndex_Check(item)) {
-      PyErr_Format(PyExc_TypeError, "%s: expected ints, got %R", function, item);
-      good = false;
-      break;
-    }
-    out[i] = PyNumber_AsSsize_t(item, PyExc_OverflowError);
-    good = !(out[i] == -1 && PyErr_Occurred());
-    if (!good && PyErr_ExceptionMatches(PyExc_OverflowError)) {
-      PyErr_Clear();
-      raise_error("ShapeError", "%s: a dimension of %R elements is too large", function, item);
-    }
-  }
+  const bool good = ints_from(list, out, count, function);
   Py_DECREF(list);
-  *count = int(n);
   return good;
+}
+
+// Several arguments, or one sequence of them.
+bool one_or_many(PyObject* const* arguments, Py_ssize_t n, int64_t* out, int* count, const char* function) {
+  if (n == 1) return ints_from(arguments[0], out, count, function);
+  return ints_of(arguments, n, out, count, function);
 }
 
 // Fills in one −1 and checks the number of elements.
@@ -184,24 +191,19 @@ PyObject* reshape_to(Tensor* t, int64_t* shape, int ndim) {
 
 PyObject* reshape(PyObject* self, PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
   int copy = -1;
-  PyObject* shape_object = nullptr;
+  int64_t shape[kDimsMax];
+  int ndim = -1;
   for (Py_ssize_t k = 0; names != nullptr && k < PyTuple_GET_SIZE(names); ++k) {
     PyObject* name = PyTuple_GET_ITEM(names, k);
     PyObject* value = arguments[count + k];
     if (PyUnicode_CompareWithASCIIString(name, "copy") == 0)
       copy = value == Py_None ? -1 : PyObject_IsTrue(value);
-    else if (PyUnicode_CompareWithASCIIString(name, "shape") == 0 && count == 0)
-      shape_object = Py_NewRef(value);
-    else
+    else if (PyUnicode_CompareWithASCIIString(name, "shape") != 0 || count != 0)
       return PyErr_Format(PyExc_TypeError, "reshape: unexpected argument %R", name);
+    else if (!ints_from(value, shape, &ndim, "reshape"))
+      return nullptr;
   }
-  if (shape_object == nullptr) shape_object = one_or_many(arguments, count);
-  if (shape_object == nullptr) return nullptr;
-  int64_t shape[kDimsMax];
-  int ndim;
-  const bool good = ints_from(shape_object, shape, &ndim, "reshape");
-  Py_DECREF(shape_object);
-  if (!good) return nullptr;
+  if (ndim < 0 && !one_or_many(arguments, count, shape, &ndim, "reshape")) return nullptr;
   Tensor* t = as_tensor(self);
   if (copy == 0 && !no_value(t)) {
     int64_t strides[kDimsMax];
@@ -252,11 +254,9 @@ PyObject* permuted(Tensor* t, const int* axes) {
 
 PyObject* permute(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   Tensor* t = as_tensor(self);
-  PyObject* order = one_or_many(arguments, count);
-  if (order == nullptr) return nullptr;
   int64_t given[kDimsMax];
-  int n, axes[kDimsMax];
-  bool good = ints_from(order, given, &n, "permute");
+  int n = 0, axes[kDimsMax];
+  bool good = one_or_many(arguments, count, given, &n, "permute");
   unsigned seen = 0;
   if (good && n != t->ndim) {
     raise_error("AxisError", "permute: %d axes named for %d dimensions", n, int(t->ndim));
@@ -270,7 +270,6 @@ PyObject* permute(PyObject* self, PyObject* const* arguments, Py_ssize_t count) 
     }
     if (good) seen |= 1u << axes[d];
   }
-  Py_DECREF(order);
   return good ? permuted(t, axes) : nullptr;
 }
 
@@ -288,13 +287,9 @@ PyObject* transpose(PyObject* self, PyObject* args) {
 
 PyObject* expand(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   Tensor* t = as_tensor(self);
-  PyObject* wanted = one_or_many(arguments, count);
-  if (wanted == nullptr) return nullptr;
   int64_t shape[kDimsMax];
   int ndim;
-  const bool good = ints_from(wanted, shape, &ndim, "expand");
-  Py_DECREF(wanted);
-  if (!good) return nullptr;
+  if (!one_or_many(arguments, count, shape, &ndim, "expand")) return nullptr;
   const int skip = ndim - t->ndim;
   bool fits = skip >= 0;
   for (int d = 0; fits && d < ndim; ++d) {
