@@ -405,6 +405,23 @@ elementwise(
     oracle=lambda arrays, params: arrays[0] * (arrays[0] > 0),
 )
 
+
+def _positive(rng: np.random.Generator) -> Iterable[Sample]:
+    yield Sample(rng.uniform(0.5, 3, (3, 5)))
+
+
+elementwise(
+    "sqrt",
+    arity=1,
+    dtypes=FLOATS,
+    summary="The square root; NaN below 0.",
+    keeps=keep(outputs=(0,)),
+    partials=lambda node: (lambda t: t / (node.outputs[0] + node.outputs[0]),),
+    twin=twin_of("sqrt"),
+    samples=_positive,
+    oracle=numpy_oracle("sqrt"),
+)
+
 # --- rounding: constant between its steps ----------------------------------------------------------------------------
 
 
