@@ -240,6 +240,9 @@ const TensorTable* droveway::tensor_kernels(const char* isa) { return area.kerne
 
 namespace droveway {
 int init_array(PyObject* module);           // array/: Tensor and what belongs to it
+void bind_contraction(nb::module_& m);  // bindings/contraction.cpp
+void bind_convolution(nb::module_& m);  // bindings/convolution.cpp
+void bind_pooling(nb::module_& m);      // bindings/pooling.cpp
 void bind_elementwise(nb::module_& m);  // bindings/elementwise.cpp
 void bind_elementwise_call(nb::module_& m);
 void bind_fused(nb::module_& m);
@@ -252,6 +255,9 @@ NB_MODULE(_kernels, m) {
   bind_reductions(m);
   bind_product(m);
   bind_elementary(m);
+  droveway::bind_contraction(m);
+  droveway::bind_convolution(m);
+  droveway::bind_pooling(m);
   droveway::bind_elementwise(m);
   droveway::bind_elementwise_call(m);
   droveway::bind_fused(m);

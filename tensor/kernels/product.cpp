@@ -8,15 +8,13 @@
 // after k, A in panels of at most kRows rows, of heights as equal as they can be, B in panels of kColumns columns.
 #include "droveway/fpenv.hpp"
 #include "droveway/parallel.hpp"
+#include "product_batch.hpp"
 #include "product_pack.hpp"
 
 namespace DW_ISA {
 namespace {
 
-// A product as it is computed: `turned` says that a and b changed places.
-struct Product : droveway::Product {
-  bool turned = false;
-};
+using droveway::Product;
 
 constexpr size_t kDepthPacked = 2 * kDepth;  // two blocks of k at a time halve the traffic of C
 constexpr size_t kColumnsPacked = 1024;      // columns of B packed at a time: 2 MiB of f32
@@ -36,29 +34,11 @@ size_t row_of(size_t panel, size_t rows) { return panel * rows / panels(rows); }
 Dtype sum_dtype(const Product& p) { return p.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 bool is_native(const Product& p) { return p.dtype == Dtype::f32 || p.dtype == Dtype::f64; }
 int threads_for(const Product& p) {
-  return double(p.m) * double(p.n) * double(p.k) * double(p.batches) < kParallelFlops ? 1 : 1024;
-}
-ptrdiff_t offset(const Product& p, size_t batch, size_t which) {
-  if (p.offsets == nullptr) return 0;
-  return p.offsets[3 * batch + (p.turned && which < 2 ? 1 - which : which)];
+  return double(p.m) * double(p.n) * double(p.k) * double(product_count(p)) < kParallelFlops ? 1 : 1024;
 }
 char* element(const Product& p, size_t batch, size_t row, size_t column) {
-  const ptrdiff_t at = offset(p, batch, 2) + ptrdiff_t(row) * p.c_row + ptrdiff_t(column);
+  const ptrdiff_t at = batch_offset(p, p.c_batch, batch) + ptrdiff_t(row) * p.c_row + ptrdiff_t(column);
   return static_cast<char*>(p.c) + at * ptrdiff_t(dtype_size(p.dtype));
-}
-
-// Bias and activation on finished rows of C: the loops of the elementwise operations, so that the bits are theirs.
-void finish(const Product& p, size_t batch, size_t row, size_t rows, size_t column, size_t columns) {
-  using droveway::ElementwiseLoop;
-  if (p.bias == nullptr && p.activation < 0) return;
-  const ElementwiseLoop add = p.bias != nullptr ? elementwise(droveway::op_add, int(p.dtype)) : nullptr;
-  const ElementwiseLoop act = p.activation >= 0 ? elementwise(p.activation, int(p.dtype)) : nullptr;
-  const char* bias = static_cast<const char*>(p.bias) + column * dtype_size(p.dtype);
-  for (size_t i = row; i < row + rows; ++i) {
-    char* c = element(p, batch, i, column);
-    if (add != nullptr) add({.out = c, .in = {c, bias, nullptr}, .n = columns, .op = droveway::op_add});
-    if (act != nullptr) act({.out = c, .in = {c, nullptr, nullptr}, .n = columns, .op = p.activation});
-  }
 }
 
 // --- direct -----------------------------------------------------------------------------------------------------------
@@ -123,8 +103,9 @@ void direct_block(void* context, size_t block) {
   const size_t panel_first = row_block * work.panels_per_block;
   const size_t panel_end = least(panel_first + work.panels_per_block, panels(p.m));
   const size_t column_first = column_block * kColumnsDirect, column_end = least(column_first + kColumnsDirect, p.n);
-  const T* a = static_cast<const T*>(p.a) + offset(p, batch, 0);
-  const T* b = static_cast<const T*>(p.b) + offset(p, batch, 1);
+  const T* a = static_cast<const T*>(p.a) + batch_offset(p, p.a_batch, batch);
+  const T* b = static_cast<const T*>(p.b) + batch_offset(p, p.b_batch, batch);
+  T* c = static_cast<T*>(p.c) + batch_offset(p, p.c_batch, batch);
   alignas(64) T packed[kDepth * size_t(kColumns<T>)];
   for (size_t k = 0; k < p.k; k += kDepth) {
     DirectTile<T> t;
@@ -148,14 +129,14 @@ void direct_block(void* context, size_t block) {
       for (size_t panel = panel_first; panel < panel_end; ++panel) {
         const size_t row = row_of(panel, p.m), rows = row_of(panel + 1, p.m) - row;
         t.a = a + ptrdiff_t(row) * p.a_row + ptrdiff_t(k) * p.a_column;
-        t.c = reinterpret_cast<T*>(element(p, batch, row, j));
+        t.c = c + ptrdiff_t(row) * p.c_row + ptrdiff_t(j);
         if (wide) wide_tile<T>(t);
         else DirectTiles<T>::of_height[rows - 1](t);
       }
     }
   }
   const size_t row = row_of(panel_first, p.m), rows = row_of(panel_end, p.m) - row;
-  finish(p, batch, row, rows, column_first, column_end - column_first);
+  finish_rows(p, batch, row, rows, column_first, column_end - column_first);
 }
 
 bool is_direct(const Product& p) {
@@ -169,7 +150,7 @@ template <class T>
 void direct(const Product& p) {
   const size_t panels_per_block = p.b_column == 1 ? kPanelsDirect : kPanelsTransposed;
   DirectWork work{&p, panels_per_block, parts(panels(p.m), panels_per_block), parts(p.n, kColumnsDirect)};
-  dw_parallel_n(p.batches * work.row_blocks * work.column_blocks, direct_block<T>, &work, threads_for(p));
+  dw_parallel_n(product_count(p) * work.row_blocks * work.column_blocks, direct_block<T>, &work, threads_for(p));
 }
 
 // --- packed -----------------------------------------------------------------------------------------------------------
@@ -293,7 +274,7 @@ void multiply(void* context, size_t block) {
   }
   if (!s.last || (p.dtype != Dtype::i32 && !is_native(p))) return;
   const size_t row = row_of(panel_first, s.rows), rows = row_of(panel_end, s.rows) - row;
-  finish(p, s.batch, s.row + row, rows, s.column, s.columns);
+  finish_rows(p, s.batch, s.row + row, rows, s.column, s.columns);
 }
 
 // Sums of f32 rounded once to the narrower type of C.
@@ -310,7 +291,7 @@ void narrow_rows(void* context, size_t row) {
            .in = {work.sums + row * p.n, nullptr, nullptr},
            .n = p.n,
            .op = droveway::op_cast});
-  finish(p, work.batch, row, 1, 0, p.n);
+  finish_rows(p, work.batch, row, 1, 0, p.n);
 }
 
 constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -340,10 +321,10 @@ void packed(const Product& p, char* workspace) {
   s.packed_a = reinterpret_cast<T*>(workspace + packed_b_bytes<T>(p));
   T* sums = reinterpret_cast<T*>(workspace + packed_b_bytes<T>(p) + packed_a_bytes<T>(p));
   const bool own_sums = sums_bytes(p) != 0;
-  for (s.batch = 0; s.batch < p.batches; ++s.batch) {
+  for (s.batch = 0; s.batch < product_count(p); ++s.batch) {
     const ptrdiff_t a_bytes = ptrdiff_t(dtype_size(p.a_dtype)), b_bytes = ptrdiff_t(dtype_size(p.b_dtype));
-    s.a = {static_cast<const char*>(p.a) + offset(p, s.batch, 0) * a_bytes, p.a_dtype, p.a_row, p.a_column};
-    s.b = {static_cast<const char*>(p.b) + offset(p, s.batch, 1) * b_bytes, p.b_dtype, p.b_column, p.b_row};
+    s.a = {static_cast<const char*>(p.a) + batch_offset(p, p.a_batch, s.batch) * a_bytes, p.a_dtype, p.a_row, p.a_column};
+    s.b = {static_cast<const char*>(p.b) + batch_offset(p, p.b_batch, s.batch) * b_bytes, p.b_dtype, p.b_column, p.b_row};
     s.c = own_sums ? sums : reinterpret_cast<T*>(element(p, s.batch, 0, 0));
     s.c_row = own_sums ? ptrdiff_t(p.n) : p.c_row;
     for (s.column = 0; s.column < p.n; s.column += kColumnsPacked) {
@@ -369,41 +350,34 @@ void packed(const Product& p, char* workspace) {
 }
 
 // A · x for a column x is xᵀ · Aᵀ: the same chains, with rows of A as columns of a wide product.
-Product turned(const droveway::Product& given) {
-  Product p{given, false};
+Product turned(const Product& given) {
+  Product p = given;
   if (p.n != 1 || p.m == 1 || p.c_row != 1 || p.bias != nullptr || !is_native(p)) return p;
-  p.turned = true;
   p.m = 1;
   p.n = given.m;
   p.a = given.b;
   p.a_row = 0;
   p.a_column = given.b_row;
+  p.a_batch = given.b_batch;
   p.b = given.a;
   p.b_row = given.a_column;
   p.b_column = given.a_row;
+  p.b_batch = given.a_batch;
   return p;
 }
 
-bool is_empty(const Product& p) { return p.m == 0 || p.n == 0 || p.batches == 0; }
-
 }  // namespace
 
-size_t product_workspace(const droveway::Product& given) {
+size_t float_product_workspace(const droveway::Product& given) {
   const Product p = turned(given);
-  if (is_empty(p) || p.k == 0 || is_direct(p)) return 0;
+  if (is_direct(p)) return 0;
   return sum_dtype(p) == Dtype::f64 ? packed_workspace<double>(p) : packed_workspace<float>(p);
 }
 
-void product(const droveway::Product& given, void* workspace) {
+void float_product(const droveway::Product& given, void* workspace) {
   FpGuard guard;
   const Product p = turned(given);
-  if (is_empty(p)) return;
-  if (p.k == 0) {
-    for (size_t batch = 0; batch < p.batches; ++batch) {
-      for (size_t i = 0; i < p.m; ++i) memset(element(p, batch, i, 0), 0, p.n * dtype_size(p.dtype));
-      finish(p, batch, 0, p.m, 0, p.n);
-    }
-  } else if (is_direct(p)) {
+  if (is_direct(p)) {
     if (p.dtype == Dtype::f64) direct<double>(p);
     else direct<float>(p);
   } else if (sum_dtype(p) == Dtype::f64) {

@@ -4,15 +4,17 @@
 #include <stdint.h>
 
 #include "array/dtype.hpp"
+#include "convolution.hpp"
 #include "droveway/selftest.hpp"
 #include "elementwise_ops.hpp"
+#include "pooling.hpp"
 
 namespace droveway {
 
-// C[m, n] = A[m, k] · B[k, n], for each of `batches`. Strides in elements; a row of C is contiguous, and C overlaps
-// neither factor. `dtype` is that of C (of Dtype, array/dtype.hpp), which says what sums are computed in: f64 in f64; f32,
-// f16 and bf16 in f32, rounded once; i32, of factors of i8 and u8, exactly (it wraps). The factors of f32, f64, f16, bf16
-// have C's type.
+// C[m, n] = A[m, k] · B[k, n], for each product of a batch. Strides in elements; a row of C is contiguous, and C overlaps
+// neither factor. `dtype` is that of C and says how sums are computed: f64 in f64; f32, f16 and bf16 in f32, rounded once;
+// i32 of factors of i8 and u8 exactly; other whole numbers of equal types wrapping; complex ones part by part. But for the
+// bytes, factors have C's type.
 struct Product {
   size_t m, n, k;
   const void* a;
@@ -22,10 +24,26 @@ struct Product {
   void* c;
   ptrdiff_t c_row;
   Dtype a_dtype, b_dtype, dtype;
-  size_t batches = 1;
-  const ptrdiff_t* offsets = nullptr;  // elements to add to a, b and c: three for each product; nullptr where there is one
-  const void* bias = nullptr;          // n values that op_add adds to each row of C, or nullptr
-  int activation = -1;                 // the elementwise operation applied last, or −1
+  int batch_dims = 0;  // dimensions of the batch; their sizes, and the steps of a, b and c along them
+  const int64_t* batch_shape = nullptr;
+  const int64_t* a_batch = nullptr;
+  const int64_t* b_batch = nullptr;
+  const int64_t* c_batch = nullptr;
+  const void* bias = nullptr;  // n values that op_add adds to each row of C, or nullptr
+  int activation = -1;         // the elementwise operation applied last, or −1
+};
+
+// c[m, n] = (the sum over groups g of k, ascending, of scale[n, g] · S + bias[n, g] · T, each fused into the sum) · a_scale[m]
+// with the whole numbers S = sum of a[m, k] · code[n, k] and T = sum of a[m, k] over the group. All contiguous; codes hold
+// two of 4 bits a byte, the lower one first. `group` is even, divides k, and is at most 256.
+struct QuantisedProduct {
+  size_t m, n, k, group;
+  const int8_t* a;        // [m, k]
+  const float* a_scale;   // [m]
+  const uint8_t* codes;   // [n, k / 2]
+  const float* scale;     // [n, k / group]
+  const float* bias;
+  float* c;
 };
 
 // One contiguous strip of an elementwise operation: out[i] = op(in[0][i], in[1][i], in[2][i]), i < n. out is aligned to
@@ -62,6 +80,19 @@ struct TensorTable {
   // product_workspace names and is aligned to 64 bytes.
   size_t (*product_workspace)(const Product& product);
   void (*product)(const Product& product, void* workspace);
+  size_t (*quantised_workspace)(const QuantisedProduct& product);
+  void (*quantised_product)(const QuantisedProduct& product, void* workspace);
+  // Convolutions and the gradients of their weights (convolution.hpp), workspaces as above.
+  size_t (*convolution_workspace)(const Convolution& convolution);
+  void (*convolution)(const Convolution& convolution, void* workspace);
+  size_t (*weight_gradient_workspace)(const WeightGradient& gradient);
+  void (*weight_gradient)(const WeightGradient& gradient, void* workspace);
+  // Pooling (pooling.hpp). The gradients' planes are contiguous, and plane_step, row_step, column_step those of g.
+  void (*max_pool)(const Pooling& pooling, const void* x, void* out, int64_t* index);
+  void (*average_pool)(const Pooling& pooling, const void* x, void* out);
+  void (*average_pool_gradient)(const Pooling& pooling, const void* g, void* out);
+  void (*pool_scatter)(const Pooling& pooling, const void* g, const int64_t* index, void* out);  // out[index] += g
+  void (*pool_gather)(const Pooling& pooling, const void* x, const int64_t* index, void* out);   // out = x[index]
   // out[i] = f(x[i]), contiguous. out may be x itself; another overlap is not allowed.
   void (*exp_f32)(const float* x, float* out, size_t n);
   void (*log_f32)(const float* x, float* out, size_t n);

@@ -1,0 +1,270 @@
+// Convolutions without patches in memory: the tiles of matrix products, whose columns are read where the image lies
+// (tensor/twins/convolution_ref.py is the readable twin).
+//
+// A vector is a run of outputs of one row; the input under tap k of the same outputs is a run too, at a fixed offset.
+// So a tile is that of a product whose row k of B lies at offset[k]. Images are laid out (convolution_planes.hpp) some
+// at a time, as many as fit the second-level cache.
+#include "convolution_planes.hpp"
+#include "droveway/fpenv.hpp"
+#include "droveway/parallel.hpp"
+
+namespace DW_ISA {
+namespace {
+
+using droveway::Convolution;
+
+constexpr size_t kImagesBytes = size_t{1} << 19;  // of planes laid out at a time
+constexpr size_t kSlack = 64;                     // elements behind the planes that a vector may read
+constexpr double kParallelFlops = double(size_t{1} << 22);
+constexpr int64_t kRowsPerBlock = 8;  // rows of outputs
+
+Dtype sum_dtype(Dtype dtype) { return dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
+constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// The columns of a tile: each vector has a place of its own, and all move by offset[k].
+template <class T>
+struct Windows {
+  const T* p[kVectors];
+  const ptrdiff_t* offset;
+  DW_INLINE Lanes<T> load(int j) const { return Lanes<T>::load(p[j] + *offset); }
+  DW_INLINE void next() { ++offset; }
+};
+
+template <class T>
+struct WindowTile {
+  size_t depth;
+  const T* a;
+  Windows<T> b;
+  T* c[kVectors];  // where the outputs of a vector go, in the first row of the tile
+  size_t count[kVectors];
+  ptrdiff_t c_row;
+  const T* bias;  // of the tile's rows, or nullptr
+  bool first, last;
+};
+
+template <class T, int rows>
+__attribute__((noinline)) void window_tile(const WindowTile<T>& t) {
+  using V = Lanes<T>;
+  V sum[rows * kVectors];
+  chains<T, rows, kVectors>(sum, t.depth, PackedRows<T, rows>{t.a}, t.b);
+  repeat<rows>([&](auto i) DW_LAMBDA {
+    repeat<kVectors>([&](auto j) DW_LAMBDA {
+      T* to = t.c[j] + i * t.c_row;
+      V value = sum[i * kVectors + j];
+      if (!t.first) value = V::load_partial(to, t.count[j], T(0)) + value;
+      if (t.last) {
+        value = canonical(value);
+        if (t.bias != nullptr) value = canonical(value + V::set1(t.bias[i]));
+      }
+      store_partial(to, t.count[j], value);
+    });
+  });
+}
+
+template <class T, class = typename MakeIndices<kRows>::type>
+struct WindowTiles;
+template <class T, int... I>
+struct WindowTiles<T, Indices<I...>> {
+  static constexpr void (*of_height[])(const WindowTile<T>&) = {window_tile<T, I + 1>...};
+};
+
+int64_t panels(int64_t rows) { return (rows + kRows - 1) / kRows; }
+int64_t row_of(int64_t panel, int64_t rows) { return panel * rows / panels(rows); }
+
+template <class T>
+struct Work {
+  const Convolution* convolution;
+  Planes planes;
+  int64_t depth;      // k: inputs · taps
+  int64_t row_blocks; // blocks of rows of outputs
+  int64_t image, images;  // laid out now
+  ptrdiff_t* offset;  // [depth]
+  T* weight;          // [groups][panels], each k after k
+  T* bias;            // in the type of sums, or nullptr
+  T* plane;           // [images][groups · inputs][planes]
+  T* sums;            // [images][groups · outputs][y · x]: out itself, or what is narrowed into it
+};
+
+template <class T>
+T read(const char* p, Dtype dtype) {
+  if constexpr (sizeof(T) == 4) {
+    if (dtype != Dtype::f32) {
+      float wide;
+      widen_strip(&wide, p, dtype, 1, 1);
+      return wide;
+    }
+  }
+  T value;
+  memcpy(&value, p, sizeof(T));
+  return value;
+}
+
+template <class T>
+void pack_weights(const Work<T>& work) {
+  const Convolution& c = *work.convolution;
+  const ptrdiff_t size = ptrdiff_t(dtype_size(c.dtype));
+  T* to = work.weight;
+  for (int64_t g = 0; g < c.groups; ++g) {
+    for (int64_t panel = 0; panel < panels(c.outputs); ++panel) {
+      const int64_t row = row_of(panel, c.outputs), end = row_of(panel + 1, c.outputs);
+      for (int64_t i = 0; i < c.inputs; ++i)
+        for (int64_t ty = 0; ty < c.y.taps; ++ty)
+          for (int64_t tx = 0; tx < c.x.taps; ++tx)
+            for (int64_t o = row; o < end; ++o) {
+              const int64_t at = g * c.weight_step[0] + o * c.weight_step[1] + i * c.weight_step[2] +
+                                 ty * c.weight_step[3] + tx * c.weight_step[4];
+              *to++ = read<T>(static_cast<const char*>(c.weight) + at * size, c.dtype);
+            }
+    }
+  }
+  if (work.bias != nullptr)
+    for (int64_t o = 0; o < c.groups * c.outputs; ++o)
+      work.bias[o] = read<T>(static_cast<const char*>(c.bias) + o * size, c.dtype);
+  ptrdiff_t* offset = work.offset;
+  for (int64_t i = 0; i < c.inputs; ++i)
+    for (int64_t ty = 0; ty < c.y.taps; ++ty)
+      for (int64_t tx = 0; tx < c.x.taps; ++tx)
+        *offset++ = i * ptrdiff_t(work.planes.size()) + tap_offset(work.planes, c.y, c.x, ty, tx);
+}
+
+template <class T>
+void lay_out_channel(void* context, size_t block) {
+  const auto& work = *static_cast<const Work<T>*>(context);
+  const Convolution& c = *work.convolution;
+  const int64_t channels = c.groups * c.inputs;
+  const int64_t image = work.image + int64_t(block) / channels, channel = int64_t(block) % channels;
+  const int64_t at = image * c.image_step[0] + channel * c.image_step[1];
+  lay_out(work.plane + block * work.planes.size(), work.planes, c.y, c.x,
+          static_cast<const char*>(c.image) + at * int64_t(dtype_size(c.dtype)), c.dtype, c.image_step[2], c.image_step[3]);
+}
+
+// Bias of a narrow type is added after rounding, as the operation of that type does it.
+template <class T>
+void finish_channel(const Work<T>& work, int64_t image, int64_t channel, int64_t row, int64_t rows) {
+  const Convolution& c = *work.convolution;
+  const size_t size = dtype_size(c.dtype), n = size_t(rows * c.x.output);
+  const int64_t at = (channel * c.y.output + row) * c.x.output;
+  char* out = static_cast<char*>(c.out) +
+              (((work.image + image) * c.groups * c.outputs + channel) * c.y.output + row) * c.x.output * int64_t(size);
+  if (sum_dtype(c.dtype) != c.dtype) {
+    const T* sums = work.sums + image * c.groups * c.outputs * c.y.output * c.x.output + at;
+    cast(int(Dtype::f32), int(c.dtype))({.out = out, .in = {sums, nullptr, nullptr}, .n = n, .op = droveway::op_cast});
+    if (c.bias != nullptr) {
+      char repeated[2 * 256];
+      for (size_t i = 0; i < 256; ++i) memcpy(repeated + i * size, static_cast<const char*>(c.bias) + size_t(channel) * size, size);
+      for (size_t i = 0; i < n; i += 256)
+        elementwise(droveway::op_add, int(c.dtype))({.out = out + i * size, .in = {out + i * size, repeated, nullptr},
+                                                     .n = least(256, n - i), .op = droveway::op_add});
+    }
+  }
+  if (c.activation >= 0)
+    elementwise(c.activation, int(c.dtype))({.out = out, .in = {out, nullptr, nullptr}, .n = n, .op = c.activation});
+}
+
+// One block: some rows of outputs of all channels of one group of one image.
+template <class T>
+void convolve(void* context, size_t block) {
+  constexpr int64_t width = Lanes<T>::width;
+  const auto& work = *static_cast<const Work<T>*>(context);
+  const Convolution& c = *work.convolution;
+  const int64_t row_block = int64_t(block) % work.row_blocks, group = int64_t(block) / work.row_blocks % c.groups;
+  const int64_t image = int64_t(block) / work.row_blocks / c.groups;
+  const int64_t y_first = row_block * kRowsPerBlock;
+  const int64_t y_end = y_first + kRowsPerBlock < c.y.output ? y_first + kRowsPerBlock : c.y.output;
+  const int64_t pixels = c.y.output * c.x.output, vectors = (c.x.output + width - 1) / width;
+  const T* plane = work.plane + size_t((image * c.groups + group) * c.inputs) * work.planes.size();
+  const bool native = sum_dtype(c.dtype) == c.dtype;
+  T* sums = work.sums + ((native ? work.image : 0) + image) * c.groups * c.outputs * pixels;
+  for (int64_t panel = 0; panel < panels(c.outputs); ++panel) {
+    const int64_t row = row_of(panel, c.outputs), rows = row_of(panel + 1, c.outputs) - row;
+    const int64_t channel = group * c.outputs + row;
+    const T* weight = work.weight + channel * work.depth;
+    for (int64_t slot = y_first * vectors; slot < y_end * vectors; slot += kVectors) {
+      WindowTile<T> t;
+      t.c_row = pixels;
+      t.bias = native && work.bias != nullptr ? work.bias + channel : nullptr;
+      const T* place[kVectors];
+      for (int64_t j = 0; j < kVectors; ++j) {
+        const int64_t mine = slot + j < y_end * vectors ? slot + j : slot;  // the odd one out repeats its neighbour
+        const int64_t y = mine / vectors, x = mine % vectors * width;
+        place[j] = plane + y * c.y.stride * work.planes.pitch + x;
+        t.c[j] = sums + channel * pixels + y * c.x.output + x;
+        t.count[j] = mine == slot + j ? size_t(c.x.output - x < width ? c.x.output - x : width) : 0;
+      }
+      for (int64_t k = 0; k < work.depth; k += int64_t(kDepth)) {
+        t.depth = least(kDepth, size_t(work.depth - k));
+        t.a = weight + k * rows;
+        for (int64_t j = 0; j < kVectors; ++j) t.b.p[j] = place[j];
+        t.b.offset = work.offset + k;
+        t.first = k == 0;
+        t.last = k + int64_t(t.depth) == work.depth;
+        WindowTiles<T>::of_height[rows - 1](t);
+      }
+    }
+  }
+  for (int64_t o = 0; o < c.outputs; ++o) finish_channel(work, image, group * c.outputs + o, y_first, y_end - y_first);
+}
+
+// Where the parts of the workspace begin.
+template <class T>
+struct Layout {
+  size_t offset, weight, bias, plane, sums, bytes;
+  int64_t images;
+  explicit Layout(const Convolution& c) {
+    const Planes planes(c.y, c.x);
+    const size_t depth = size_t(c.inputs * c.y.taps * c.x.taps), channels = size_t(c.groups * c.outputs);
+    const size_t image_bytes = planes.size() * size_t(c.groups * c.inputs) * sizeof(T);
+    const int64_t fitting = int64_t(kImagesBytes / (image_bytes + 1));
+    images = fitting < 1 ? 1 : fitting < c.images ? fitting : c.images;
+    offset = 0;
+    weight = offset + aligned(depth * sizeof(ptrdiff_t));
+    bias = weight + aligned(channels * depth * sizeof(T));
+    plane = bias + (c.bias != nullptr ? aligned(channels * sizeof(T)) : 0);
+    sums = plane + aligned(size_t(images) * image_bytes + kSlack * sizeof(T));
+    const bool narrow = sum_dtype(c.dtype) != c.dtype;
+    bytes = sums + (narrow ? aligned(size_t(images) * channels * size_t(c.y.output * c.x.output) * sizeof(T)) : 0);
+  }
+};
+
+template <class T>
+void run(const Convolution& c, char* workspace) {
+  const Layout<T> layout(c);
+  Work<T> work{&c, Planes(c.y, c.x), c.inputs * c.y.taps * c.x.taps, 0, 0, 0, nullptr, nullptr, nullptr, nullptr, nullptr};
+  work.row_blocks = (c.y.output + kRowsPerBlock - 1) / kRowsPerBlock;
+  work.offset = reinterpret_cast<ptrdiff_t*>(workspace + layout.offset);
+  work.weight = reinterpret_cast<T*>(workspace + layout.weight);
+  work.bias = c.bias != nullptr ? reinterpret_cast<T*>(workspace + layout.bias) : nullptr;
+  work.plane = reinterpret_cast<T*>(workspace + layout.plane);
+  work.sums = sum_dtype(c.dtype) == c.dtype ? static_cast<T*>(c.out) : reinterpret_cast<T*>(workspace + layout.sums);
+  const size_t plane_elements = work.planes.size() * size_t(layout.images * c.groups * c.inputs);
+  memset(work.plane + plane_elements, 0, kSlack * sizeof(T));
+  pack_weights(work);
+  const double flops = double(c.images * c.groups * c.outputs) * double(work.depth) * double(c.y.output * c.x.output);
+  const int threads = flops < kParallelFlops ? 1 : 1024;
+  for (work.image = 0; work.image < c.images; work.image += layout.images) {
+    work.images = layout.images < c.images - work.image ? layout.images : c.images - work.image;
+    dw_parallel_n(size_t(work.images * c.groups * c.inputs), lay_out_channel<T>, &work, threads);
+    dw_parallel_n(size_t(work.images * c.groups * work.row_blocks), convolve<T>, &work, threads);
+  }
+}
+
+bool is_empty(const Convolution& c) {
+  return c.images == 0 || c.groups == 0 || c.outputs == 0 || c.y.output == 0 || c.x.output == 0;
+}
+bool sums_nothing(const Convolution& c) { return c.inputs == 0 || c.y.taps == 0 || c.x.taps == 0; }
+
+}  // namespace
+
+size_t convolution_workspace(const droveway::Convolution& c) {
+  if (is_empty(c) || sums_nothing(c)) return 0;
+  return sum_dtype(c.dtype) == Dtype::f64 ? Layout<double>(c).bytes : Layout<float>(c).bytes;
+}
+
+void convolution(const droveway::Convolution& c, void* workspace) {
+  if (is_empty(c) || sums_nothing(c)) return;
+  FpGuard guard;
+  if (sum_dtype(c.dtype) == Dtype::f64) run<double>(c, static_cast<char*>(workspace));
+  else run<float>(c, static_cast<char*>(workspace));
+}
+
+}  // namespace DW_ISA
