@@ -89,7 +89,7 @@ def _matmul_twin(arrays: tuple[Any, ...], params: Params) -> Any:
     return contraction_ref.matmul(*arrays)
 
 
-MATMUL = register(
+MATMUL: Primitive = register(
     Primitive(
         "matmul",
         category="contraction",
@@ -109,7 +109,7 @@ MATMUL = register(
 )
 
 
-# --- a product, a bias for each column, an activation ------------------------------------------------------------------
+# --- a product, a bias for each column, an activation ----------------------------------------------------------------
 
 
 class _Value:
@@ -120,7 +120,7 @@ class _Value:
 
 
 def through_activation(g: Tensor, before: Callable[[], Tensor], after: Tensor, activation: str) -> Tensor:
-    """The gradient of what an activation was applied to; `before` computes that again, where the derivative reads it."""
+    """The gradient of what an activation was applied to; `before` computes that where it is read."""
     if activation == "none":
         return g
     found = row(activation)
@@ -180,7 +180,7 @@ def _affine_samples(rng: np.random.Generator) -> Iterable[Sample]:
     yield Sample(rng.normal(size=(2, 0)), rng.normal(size=(0, 3)), rng.normal(size=3), params={"activation": "none"})
 
 
-AFFINE = register(
+AFFINE: Primitive = register(
     Primitive(
         "affine",
         category="contraction",
@@ -197,7 +197,7 @@ AFFINE = register(
 )
 
 
-# --- dot products of rows ----------------------------------------------------------------------------------------------
+# --- dot products of rows --------------------------------------------------------------------------------------------
 
 
 def _vecdot_shape(specs: Specs, params: Params) -> Spec:
@@ -237,7 +237,7 @@ def _numpy_vecdot(arrays: tuple[Any, ...], params: Params) -> Any:
     return (np.conj(arrays[0]) * arrays[1]).sum(axis=-1)
 
 
-VECDOT = register(
+VECDOT: Primitive = register(
     Primitive(
         "vecdot",
         category="contraction",
@@ -257,7 +257,7 @@ VECDOT = register(
 )
 
 
-# --- whole numbers of few bits -----------------------------------------------------------------------------------------
+# --- whole numbers of few bits ---------------------------------------------------------------------------------------
 
 
 def _byte_shape(specs: Specs, params: Params) -> Spec:
@@ -284,7 +284,7 @@ def _byte_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     return arrays[0].astype("int64") @ arrays[1].astype("int64")
 
 
-BYTE_MATMUL = register(
+BYTE_MATMUL: Primitive = register(
     Primitive(
         "byte_matmul",
         category="contraction",
@@ -302,7 +302,7 @@ BYTE_MATMUL = register(
 
 
 def _quantised_shape(specs: Specs, params: Params) -> Spec:
-    a, a_scale, codes, scale, bias = specs
+    a, _, codes, scale, _ = specs
     wanted = ("int8", "float32", "uint8", "float32", "float32")
     if tuple(name_of(s.dtype) for s in specs) != wanted:
         names = ", ".join(name_of(s.dtype) for s in specs)
@@ -351,7 +351,7 @@ def _quantised_samples(rng: np.random.Generator) -> Iterable[Sample]:
         )
 
 
-QUANTISED_MATMUL = register(
+QUANTISED_MATMUL: Primitive = register(
     Primitive(
         "quantised_matmul",
         category="contraction",

@@ -41,9 +41,8 @@ def _require_images(name: str, specs: Specs) -> Any:
         raise DtypeError(f"{name}: {name_of(dtype)} is not computed with (hint: {', '.join(FLOATS)})")
     for s in specs:
         if s.ndim != 4:
-            raise ShapeError(
-                f"{name}: images and weights must have 4 dimensions, got shapes {', '.join(str(x.shape) for x in specs)}"
-            )
+            shapes = " and ".join(str(x.shape) for x in specs)
+            raise ShapeError(f"{name}: images and weights must have 4 dimensions, got shapes {shapes}")
     return dtype
 
 
@@ -74,7 +73,8 @@ def conv_output(name: str, size: int, taps: int, stride: int, before: int, after
     room = size + before + after - dilation * (taps - 1) - 1
     if room < 0:
         raise ShapeError(
-            f"{name}: a window of {taps} (dilation {dilation}) does not fit {size} elements padded by {before} and {after}"
+            f"{name}: a window of {taps} (dilation {dilation}) does not fit {size} elements "
+            f"padded by {before} and {after}"
         )
     return room // stride + 1
 
@@ -116,9 +116,7 @@ def _common(params: Params) -> dict[str, Any]:
 
 def _run_conv(x: Tensor, w: Tensor, out: Tensor, params: Params, bias: Tensor | None = None, code: int = -1) -> None:
     p = params
-    _kernels.convolution(
-        x, w, out, p["stride"], p["padding"], p["dilation"], (1, 1), p["groups"], False, bias, code
-    )
+    _kernels.convolution(x, w, out, p["stride"], p["padding"], p["dilation"], (1, 1), p["groups"], False, bias, code)
 
 
 def _conv_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
@@ -179,7 +177,7 @@ def _weight_gradient_twin(arrays: tuple[Any, ...], params: Params) -> Any:
     )
 
 
-# --- the family of derivatives -----------------------------------------------------------------------------------------
+# --- the family of derivatives ---------------------------------------------------------------------------------------
 
 
 def _of_input(g: Tensor, w: Tensor, params: Params, size: tuple[int, ...]) -> Tensor:
@@ -254,7 +252,8 @@ def _planes_batched() -> BatchRule:
     def rule(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
         n = batch_size(inputs, dims)
         moved = tuple(
-            _merged(expand_to(x, (n, *x.shape)) if d is None else front(x, d)) for x, d in zip(inputs, dims, strict=True)
+            _merged(expand_to(x, (n, *x.shape)) if d is None else front(x, d))
+            for x, d in zip(inputs, dims, strict=True)
         )
         result = apply(primitive, moved, params)
         if isinstance(result, tuple):
@@ -290,9 +289,7 @@ _CASES: tuple[tuple[int, int, int, int, Pair, Pair, Pair, Pair, Pair], ...] = (
 def _case(case: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]]:
     """Shapes of image, weights and result, and the params without `output`."""
     n, groups, inputs, outputs, size, kernel, stride, padding, dilation = case
-    output = [
-        conv_output("conv", size[d], kernel[d], stride[d], padding[d], padding[d], dilation[d]) for d in (0, 1)
-    ]
+    output = [conv_output("conv", size[d], kernel[d], stride[d], padding[d], padding[d], dilation[d]) for d in (0, 1)]
     params = conv_params(stride, padding, dilation, groups)
     return (n, groups * inputs, *size), (groups * outputs, inputs, *kernel), (n, groups * outputs, *output), params
 
@@ -355,7 +352,7 @@ def _weight_gradient_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     return out.reshape(g.shape[1], -1, *kernel)
 
 
-CONV = register(
+CONV: Primitive = register(
     Primitive(
         "conv",
         category="convolution",
@@ -374,7 +371,7 @@ CONV = register(
     )
 )
 
-CONV_TRANSPOSE = register(
+CONV_TRANSPOSE: Primitive = register(
     Primitive(
         "conv_transpose",
         category="convolution",
@@ -392,7 +389,7 @@ CONV_TRANSPOSE = register(
     )
 )
 
-CONV_WEIGHT_GRADIENT = register(
+CONV_WEIGHT_GRADIENT: Primitive = register(
     Primitive(
         "conv_weight_gradient",
         category="convolution",
@@ -411,14 +408,16 @@ CONV_WEIGHT_GRADIENT = register(
 )
 
 
-# --- with a bias for each channel and an activation --------------------------------------------------------------------
+# --- with a bias for each channel and an activation ------------------------------------------------------------------
 
 
 def _conv_affine_shape(specs: Specs, params: Params) -> Spec:
     equal_dtypes("conv_affine", specs)
     spec = _conv_shape(specs, params)
     if specs[2].shape != spec.shape[1:2]:
-        raise ShapeError(f"conv_affine: bias must be one value for each channel, {spec.shape[1:2]}, got {specs[2].shape}")
+        raise ShapeError(
+            f"conv_affine: bias must be one value for each channel, {spec.shape[1:2]}, got {specs[2].shape}"
+        )
     return spec
 
 
@@ -458,7 +457,7 @@ def _conv_affine_samples(rng: np.random.Generator) -> Iterable[Sample]:
         yield Sample(rng.normal(size=x), rng.normal(size=w), rng.normal(size=w[0]), params=params)
 
 
-CONV_AFFINE = register(
+CONV_AFFINE: Primitive = register(
     Primitive(
         "conv_affine",
         category="convolution",

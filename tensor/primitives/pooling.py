@@ -150,7 +150,7 @@ def _gather_samples(rng: np.random.Generator) -> Iterable[Sample]:
     yield Sample(rng.normal(size=(2, 1, 5, 6)), rng.integers(0, 30, (2, 1, 3, 4)))
 
 
-MAX_POOL = register(
+MAX_POOL: Primitive = register(
     Primitive(
         "max_pool",
         category="pooling",
@@ -168,7 +168,7 @@ MAX_POOL = register(
     )
 )
 
-POOL_SCATTER = register(
+POOL_SCATTER: Primitive = register(
     Primitive(
         "pool_scatter",
         category="pooling",
@@ -185,7 +185,7 @@ POOL_SCATTER = register(
     )
 )
 
-POOL_GATHER = register(
+POOL_GATHER: Primitive = register(
     Primitive(
         "pool_gather",
         category="pooling",
@@ -206,7 +206,7 @@ POOL_GATHER = register(
 )
 
 
-# --- means -------------------------------------------------------------------------------------------------------------
+# --- means -----------------------------------------------------------------------------------------------------------
 
 
 def _average_shape(key: str, name: str) -> Callable[[Specs, Params], Spec]:
@@ -231,7 +231,8 @@ def _average_twin(arrays: tuple[Any, ...], params: Params) -> Any:
 
     p = params
     return contraction_ref.through_float32(
-        lambda x: pooling_ref.average_pool(x, p["output"], p["window"], p["stride"], p["padding"], p["divisor"]), *arrays
+        lambda x: pooling_ref.average_pool(x, p["output"], p["window"], p["stride"], p["padding"], p["divisor"]),
+        *arrays,
     )
 
 
@@ -240,9 +241,7 @@ def _average_gradient_twin(arrays: tuple[Any, ...], params: Params) -> Any:
 
     p = params
     return contraction_ref.through_float32(
-        lambda g: pooling_ref.average_pool_gradient(
-            g, p["size"], p["window"], p["stride"], p["padding"], p["divisor"]
-        ),
+        lambda g: pooling_ref.average_pool_gradient(g, p["size"], p["window"], p["stride"], p["padding"], p["divisor"]),
         *arrays,
     )
 
@@ -253,9 +252,7 @@ def _average_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     from tensor.twins.pooling_ref import windows
 
     (x,), p = arrays, params
-    taken = [
-        windows(x.shape[2 + d], p["output"][d], p["window"][d], p["stride"][d], p["padding"][d]) for d in (0, 1)
-    ]
+    taken = [windows(x.shape[2 + d], p["output"][d], p["window"][d], p["stride"][d], p["padding"][d]) for d in (0, 1)]
     out = np.zeros((*x.shape[:2], *p["output"]), x.dtype)
     for oy, ox in np.ndindex(*p["output"]):
         part = x[:, :, taken[0][oy]][:, :, :, taken[1][ox]].reshape(*x.shape[:2], -1)
@@ -286,11 +283,11 @@ def _exchanged(params: Params, old: str, new: str, shape: tuple[int, ...]) -> di
     return changed
 
 
-AVERAGE_POOL = register(
+AVERAGE_POOL: Primitive = register(
     Primitive(
         "average_pool",
         category="pooling",
-        summary="The sum of each window, row after row, divided by `divisor`, or by its number of elements if that is 0.",
+        summary="The sum of each window, divided by `divisor`, or by its number of elements if that is 0.",
         shape=_average_shape("output", "average_pool"),
         dtypes=FLOATS,
         kernel=_average_kernel(False),
@@ -305,7 +302,7 @@ AVERAGE_POOL = register(
     )
 )
 
-AVERAGE_POOL_GRADIENT = register(
+AVERAGE_POOL_GRADIENT: Primitive = register(
     Primitive(
         "average_pool_gradient",
         category="pooling",

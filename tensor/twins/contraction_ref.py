@@ -82,7 +82,7 @@ def matmul(a: Array, b: Array) -> Array:  # [..., m, k] · [..., k, n] → [...,
 
 def byte_matmul(a: Array, b: Array) -> NDArray[np.int32]:
     """The exact product of bytes, in int32 (it wraps)."""
-    return np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32)
+    return np.asarray(np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32))
 
 
 def _dots(a: Array, b: Array) -> Array:

@@ -64,7 +64,7 @@ def correlate(
 
 
 def conv(x: Floats, w: Floats, output: Pair, stride: Pair, before: Pair, dilation: Pair, groups: int) -> Floats:
-    """A convolution (in the sense of neural networks: the weights are not turned round); w: [outputs, inputs, kernel]."""
+    """A convolution, the weights [outputs, inputs of a group, kernel] not turned round."""
     return correlate(x, w.reshape(groups, -1, *w.shape[1:]), output, stride, dilation, before)
 
 

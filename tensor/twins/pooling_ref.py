@@ -1,7 +1,7 @@
 """Twin of tensor/kernels/pooling.cpp: maxima and means over windows, and what their gradients are.
 
-Arrays are float32 or float64 [n, channels, rows, columns]. A window's inputs are taken row after row; a gradient adds up
-what comes from windows in their order, row after row of outputs.
+Arrays are float32 or float64 [n, channels, rows, columns]. A window's inputs are taken row after row; a gradient adds
+up what comes from windows in their order, row after row of outputs.
 """
 
 from __future__ import annotations
