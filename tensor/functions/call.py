@@ -17,21 +17,26 @@ Operand = Any
 _INEXACT = frozenset(("float16", "bfloat16", "float32", "float64", "complex64", "complex128"))
 
 
+_Tensor = _kernels.Tensor
+_BOOL = _kernels.Dtype("bool")
+_rows = registry.REGISTRY
+
+
 def row(name: str, *inputs: Tensor) -> Tensor:
     """Runs the row of that name, which has no params."""
-    found = registry.REGISTRY.get(name)
+    found = _rows.get(name)
     return _kernels.apply(registry.row(name) if found is None else found, inputs, None)
 
 
 def _tensor(name: str, x: Any) -> None:
-    if not isinstance(x, _kernels.Tensor):
+    if not isinstance(x, _Tensor):
         raise TypeError(f"{name}: expected a Tensor, got {type(x).__name__} (hint: asarray)")
 
 
 def number(name: str, x: Tensor) -> None:
     """TypeError unless x is a Tensor, DtypeError unless it holds numbers."""
     _tensor(name, x)
-    if x.dtype == "bool":
+    if x.dtype is _BOOL:
         raise DtypeError(
             f"{name}: arithmetic on booleans has no meaning (hint: astype(x, int64), or logical_ functions)"
         )
@@ -56,16 +61,18 @@ def numeric(name: str, x: Tensor) -> Tensor:
 
 def binary(name: str, x1: Operand, x2: Operand) -> Tensor:
     """The row on two operands in their common type."""
-    if isinstance(x1, _kernels.Tensor) and isinstance(x2, _kernels.Tensor) and x1.dtype == x2.dtype:
+    if isinstance(x1, _Tensor) and isinstance(x2, _Tensor) and x1.dtype is x2.dtype:
         return row(name, x1, x2)
     return row(name, *operands(name, x1, x2))
 
 
 def arithmetic(name: str, x1: Operand, x2: Operand) -> Tensor:
     """The same on numbers: booleans alone have no arithmetic."""
-    a, b = operands(name, x1, x2)
-    number(name, a)
-    return row(name, a, b)
+    if not (isinstance(x1, _Tensor) and isinstance(x2, _Tensor) and x1.dtype is x2.dtype):
+        x1, x2 = operands(name, x1, x2)
+    if x1.dtype is _BOOL:
+        number(name, x1)
+    return row(name, x1, x2)
 
 
 def floating(name: str, *values: Operand) -> Tensor:

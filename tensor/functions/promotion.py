@@ -127,6 +127,11 @@ def operands(what: str, *values: Any) -> tuple[Tensor, ...]:
     TypeError if none is a tensor or one is neither tensor nor number; DtypeError without common type; OverflowError
     for a number that does not fit.
     """
+    first = values[0]
+    if isinstance(first, _kernels.Tensor) and all(
+        isinstance(x, _kernels.Tensor) and x.dtype is first.dtype for x in values
+    ):
+        return values
     dtype: str | None = None
     device = None
     for x in values:
