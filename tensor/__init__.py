@@ -35,6 +35,15 @@ _HOMES = {
         "abs add angle ceil clip conj divide floor floor_divide imag maximum minimum multiply negative positive "
         "pow real reciprocal relu remainder round sign sqrt square subtract trunc where"
     ),
+    "tensor.functions.convolution": "conv1d conv2d conv_transpose1d conv_transpose2d",
+    "tensor.functions.einsum": "einsum",
+    "tensor.functions.linear_algebra": (
+        "affine byte_matmul kron matmul matrix_transpose outer quantised_matmul tensordot vecdot"
+    ),
+    "tensor.functions.pooling": (
+        "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d avg_pool1d avg_pool2d "
+        "max_pool1d max_pool2d min_pool1d min_pool2d"
+    ),
     "tensor.functions.promotion": "promote_types result_type",
     "tensor.functions.info": "__array_namespace_info__",
     "tensor.functions.manipulation": (
