@@ -65,6 +65,8 @@ def _strings(values: list[Any]) -> list[str]:
         parts = [f"{v:.6g}" for v in values]
     else:
         parts = [str(v) for v in values]
+    if len(parts) == 1:
+        return [parts[0].strip()]
     width = max(map(len, parts))
     return [p.rjust(width) for p in parts]
 
@@ -78,7 +80,7 @@ def _float(v: float) -> str:
 
 def _block(shape: tuple[int, ...], cut: bool, numbers: Any, indent: int) -> str:
     if not shape:
-        return str(next(numbers)).strip()
+        return str(next(numbers))
     entries = ["..." if i is None else _block(shape[1:], cut, numbers, indent + 1) for i in _picked(shape[0], cut)]
     if len(shape) > 1:
         return "[" + (",\n" * (len(shape) - 1) + " " * (indent + 1)).join(entries) + "]"

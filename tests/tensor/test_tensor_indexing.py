@@ -194,7 +194,7 @@ def test_an_index_that_does_not_fit_is_an_error_and_reads_nothing(key: Any, erro
 def test_more_dimensions_than_sixteen_are_refused() -> None:
     x = tn.zeros((1, 1))
     assert x[(None,) * 14].ndim == 16
-    with pytest.raises(tn.ShapeError, match="^index: a tensor has at most 16 dimensions$"):
+    with pytest.raises(tn.ShapeError, match=r"^index: a tensor has at most 16 dimensions$"):
         x[(None,) * 15]
 
 

@@ -173,13 +173,23 @@ struct Lists {
   int64_t shape[kDimsMax];
   bool any = false;
   Dtype widest = Dtype::boolean;  // of boolean, i64, f32, c64
-  bool foreign = false;           // an element is no Python number: item() makes it one
-  bool nested_arrays = false;     // an element has dimensions of its own
 };
+
+bool has_dimensions(PyObject* o) {
+  if (is_tensor(o)) return as_tensor(o)->ndim != 0;
+  if (is_scalar(o) || PyList_Check(o) || PyTuple_Check(o)) return false;
+  PyObject* ndim = PyObject_GetAttrString(o, "ndim");
+  const long dims = ndim == nullptr ? 0 : PyLong_AsLong(ndim);
+  Py_XDECREF(ndim);
+  PyErr_Clear();
+  return dims > 0;
+}
 
 bool is_list(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
 
+// 0; 1 once it meets an array with dimensions, which ends the survey; −1 with an error set.
 int survey(PyObject* o, int depth, Lists* lists) {
+  if (has_dimensions(o)) return 1;
   if (is_list(o)) {
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     if (depth == kDimsMax) {
@@ -197,8 +207,10 @@ int survey(PyObject* o, int depth, Lists* lists) {
       lists->ndim = depth + 1;
       if (n == 0) lists->any = true;  // nothing further down can add a dimension
     }
-    for (Py_ssize_t i = 0; i < n; ++i)
-      if (survey(PySequence_Fast_GET_ITEM(o, i), depth + 1, lists) < 0) return -1;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      const int done = survey(PySequence_Fast_GET_ITEM(o, i), depth + 1, lists);
+      if (done != 0) return done;
+    }
     return 0;
   }
   if (depth != lists->ndim) {
@@ -210,24 +222,16 @@ int survey(PyObject* o, int depth, Lists* lists) {
   if (is_scalar(o)) {
     d = default_dtype(o);
   } else if (is_tensor(o)) {
-    if (as_tensor(o)->ndim != 0) lists->nested_arrays = true;
-    lists->foreign = true;
     const Dtype own = as_tensor(o)->dtype;
     d = own == Dtype::boolean ? own : is_int(own) ? Dtype::i64 : is_complex(own) ? Dtype::c64 : Dtype::f32;
   } else {
-    PyObject* ndim = PyObject_GetAttrString(o, "ndim");
-    const long dims = ndim == nullptr ? 0 : PyLong_AsLong(ndim);
-    Py_XDECREF(ndim);
-    PyErr_Clear();
-    if (dims > 0) lists->nested_arrays = true;
-    PyObject* value = dims > 0 ? Py_NewRef(Py_False) : PyObject_CallMethod(o, "item", nullptr);
+    PyObject* value = PyObject_CallMethod(o, "item", nullptr);
     if (value == nullptr || !is_scalar(value)) {
       Py_XDECREF(value);
       PyErr_Clear();
       raise_error("DtypeError", "asarray: an element must be a number, got %.100s", Py_TYPE(o)->tp_name);
       return -1;
     }
-    lists->foreign = true;
     d = default_dtype(value);
     Py_DECREF(value);
   }
@@ -253,8 +257,9 @@ int write(PyObject* o, Dtype d, char** to) {
 
 PyObject* from_lists(PyObject* value, const Dtype* wanted, DeviceKind device) {
   Lists lists;
-  if (survey(value, 0, &lists) < 0) return nullptr;
-  if (lists.nested_arrays) {
+  const int surveyed = survey(value, 0, &lists);
+  if (surveyed < 0) return nullptr;
+  if (surveyed == 1) {
     PyObject* arguments[] = {value};
     PyObject* stacked = call_python("tensor.functions.creation", "stack_nested", arguments, 1);
     if (stacked == nullptr || wanted == nullptr) return stacked;

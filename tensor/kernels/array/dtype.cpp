@@ -158,7 +158,7 @@ bool dtype_from(PyObject* o, Dtype* out) {
   }
   Py_XDECREF(name);
   PyErr_Clear();
-  raise_error("DtypeError", "dtype must be one of tensor's element types (tensor.float32, 'int64', …), got %R", o);
+  raise_error("DtypeError", "dtype must be one of tensor's element types (tensor.float32, 'int64', ...), got %R", o);
   return false;
 }
 
