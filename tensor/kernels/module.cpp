@@ -246,6 +246,7 @@ void bind_pooling(nb::module_& m);      // bindings/pooling.cpp
 void bind_elementwise(nb::module_& m);  // bindings/elementwise.cpp
 void bind_elementwise_call(nb::module_& m);
 void bind_fused(nb::module_& m);
+void bind_reduce(nb::module_& m);       // bindings/reduce.cpp
 }
 
 NB_MODULE(_kernels, m) {
@@ -261,5 +262,6 @@ NB_MODULE(_kernels, m) {
   droveway::bind_elementwise(m);
   droveway::bind_elementwise_call(m);
   droveway::bind_fused(m);
+  droveway::bind_reduce(m);
   bind_random(m);
 }

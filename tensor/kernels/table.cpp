@@ -3,6 +3,7 @@
 #include "kernels.hpp"
 
 namespace DW_ISA {
+extern const droveway::ReduceTable reduce_table;  // reduce/table.cpp
 extern const droveway::TensorTable tensor_table;
 const droveway::TensorTable tensor_table = {
     .probe_lanes_f32 = probe_lanes_f32,
@@ -41,6 +42,7 @@ const droveway::TensorTable tensor_table = {
     .pow_f32 = pow_f32,
     .elementwise = elementwise,
     .cast = cast,
+    .reduce = &reduce_table,
     .philox_words = philox_words,
     .philox_uniform_f32 = philox_uniform_f32,
     .philox_normal_f32 = philox_normal_f32,

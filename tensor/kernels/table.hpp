@@ -8,6 +8,7 @@
 #include "droveway/selftest.hpp"
 #include "elementwise_ops.hpp"
 #include "pooling.hpp"
+#include "reduce/table.hpp"
 
 namespace droveway {
 
@@ -111,6 +112,8 @@ struct TensorTable {
   ElementwiseLoop (*elementwise)(int op, int dtype);
   // The loop that converts one dtype to another (Strip.op is op_cast), or nullptr: complex to real has none.
   ElementwiseLoop (*cast)(int from, int to);
+  // Reductions, normalisation, sorting, indexing, optimizer steps: reduce/table.hpp.
+  const ReduceTable* reduce;
   // Philox4x32-10: out[j] = word (skip + j) mod 4 at counter (lo, hi, c2, c3) of counter + (skip + j) div 4; skip < 4.
   void (*philox_words)(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, uint32_t* out, size_t n);
   // The same words, with c2 = c3 = 0, as uniform numbers in [0, 1) and as normal ones.

@@ -6,7 +6,7 @@
 //
 // A result is rounded once, when it is stored.
 #pragma once
-#include "droveway/lanes.hpp"
+#include "droveway/half.hpp"
 #include "../array/view.hpp"
 
 namespace DW_ISA {
@@ -19,34 +19,6 @@ template <class T> constexpr Dtype kNative = Dtype::f32;
 template <> inline constexpr Dtype kNative<double> = Dtype::f64;
 template <> inline constexpr Dtype kNative<int64_t> = Dtype::i64;
 template <> inline constexpr Dtype kNative<uint64_t> = Dtype::u64;
-
-DW_INLINE F32x16 widen_f16(const uint16_t* p) {
-#if defined(DW_ISA_V4)
-  return {{(reg::F32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p))}};
-#elif defined(DW_ISA_V3)
-  return {{(reg::F32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)),
-           (reg::F32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(p + 8)))}};
-#else
-  return build<F32x16>([&](auto i) DW_LAMBDA { return (reg::F32)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i))); });
-#endif
-}
-DW_INLINE void narrow_f16(uint16_t* p, F32x16 x) {
-#if defined(DW_ISA_V4)
-  _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph((__m512)x.r[0], _MM_FROUND_TO_NEAREST_INT));
-#elif defined(DW_ISA_V3)
-  _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph((__m256)x.r[0], _MM_FROUND_TO_NEAREST_INT));
-  _mm_storeu_si128((__m128i*)(p + 8), _mm256_cvtps_ph((__m256)x.r[1], _MM_FROUND_TO_NEAREST_INT));
-#else
-  each_register([&](auto i) DW_LAMBDA { vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)x.r[i]))); });
-#endif
-}
-
-DW_INLINE float widen_bf16(uint16_t u) { return f32_of(uint32_t(u) << 16); }
-DW_INLINE uint16_t narrow_bf16(float x) {
-  const uint32_t u = bits1(x);
-  const uint16_t rounded = uint16_t((u + 0x7FFFu + ((u >> 16) & 1u)) >> 16);
-  return x != x ? uint16_t(0x7FC0u) : rounded;
-}
 
 template <class S, class T>
 void load_cast(const void* data, ptrdiff_t stride, size_t n, T* out) {
@@ -71,22 +43,15 @@ void store_cast(void* data, ptrdiff_t stride, size_t n, const T* x) {
 inline void load_run(Dtype dtype, const void* data, ptrdiff_t stride, size_t n, float* out) {
   if (dtype == Dtype::f32) return load_cast<float>(data, stride, n, out);
   const uint16_t* p = static_cast<const uint16_t*>(data);
-  if (dtype == Dtype::bf16) {
-    if (stride == 1) {
-      for (size_t i = 0; i < n; ++i) out[i] = widen_bf16(p[i]);
-    } else {
-      for (size_t i = 0; i < n; ++i) out[i] = widen_bf16(p[ptrdiff_t(i) * stride]);
-    }
-    return;
-  }
+  const bool brain = dtype == Dtype::bf16;
   size_t i = 0;
   if (stride == 1)
-    for (; i + 16 <= n; i += 16) store(out + i, widen_f16(p + i));
+    for (; i + 16 <= n; i += 16) store(out + i, brain ? load_bf16(p + i) : load_f16(p + i));
   for (; i < n; i += 16) {
     const size_t m = n - i < 16 ? n - i : 16;
     uint16_t local[16] = {};
     for (size_t k = 0; k < m; ++k) local[k] = p[ptrdiff_t(i + k) * stride];
-    store_partial(out + i, m, widen_f16(local));
+    store_partial(out + i, m, brain ? load_bf16(local) : load_f16(local));
   }
 }
 inline void load_run(Dtype, const void* data, ptrdiff_t stride, size_t n, double* out) {
@@ -113,15 +78,16 @@ inline void load_run(Dtype dtype, const void* data, ptrdiff_t stride, size_t n, 
 inline void store_run(Dtype dtype, void* data, ptrdiff_t stride, size_t n, const float* x) {
   if (dtype == Dtype::f32) return store_cast<float>(data, stride, n, x);
   uint16_t* p = static_cast<uint16_t*>(data);
-  if (dtype == Dtype::bf16) {
-    for (size_t i = 0; i < n; ++i) p[ptrdiff_t(i) * stride] = narrow_bf16(x[i]);
-    return;
-  }
-  for (size_t i = 0; i < n; i += 16) {
+  const bool brain = dtype == Dtype::bf16;
+  for (size_t i = 0; i < n; i += 16) {  // NaN is canonical already
     const size_t m = n - i < 16 ? n - i : 16;
+    const F32x16 v = m == 16 ? F32x16::load(x + i) : F32x16::load_partial(x + i, m, 0.0f);
     uint16_t local[16];
-    narrow_f16(local, F32x16::load_partial(x + i, m, 0.0f));
-    for (size_t k = 0; k < m; ++k) p[ptrdiff_t(i + k) * stride] = local[k];
+    uint16_t* const to = stride == 1 && m == 16 ? p + i : local;
+    if (brain) store_bf16(to, v);
+    else store_f16(to, v);
+    if (to == local)
+      for (size_t k = 0; k < m; ++k) p[ptrdiff_t(i + k) * stride] = local[k];
   }
 }
 inline void store_run(Dtype, void* data, ptrdiff_t stride, size_t n, const double* x) {
