@@ -1,0 +1,702 @@
+"""Rows of softmax, log_softmax, layer_norm, rms_norm and cross_entropy, with fused backward rows.
+
+Sums have the order of tensor/twins/fold_ref.py. float16 and bfloat16 are computed in float32; means, scales and
+logsumexps that backward needs stay in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tensor import _kernels
+from tensor.errors import DtypeError, ShapeError
+from tensor.primitives.primitive import FLOATS, Params, Primitive, Sample, keep
+from tensor.primitives.reductions import check_dtype
+from tensor.primitives.registry import register
+from tensor.primitives.rules import BatchRule, apply, batch_size, call, expand_to, front, shifted_axes, unbroadcast
+from tensor.primitives.spec import Spec, name_of, total_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Tensor = Any
+Specs = Sequence[Any]
+Dims = tuple[int | None, ...]
+
+CATEGORY = "normalization"
+
+
+def _cost(flops: int) -> Callable[[Specs, Specs, Params], tuple[int, int]]:
+    return lambda specs, outs, params: (total_bytes((*specs, *outs)), flops * specs[0].size)
+
+
+def wide(dtype: Any) -> str:
+    """What means and scales are kept in."""
+    return "float64" if name_of(dtype) == "float64" else "float32"
+
+
+# --- softmax ---------------------------------------------------------------------------------------------------------
+
+
+def _axis_samples(*count: int) -> Callable[[np.random.Generator], Iterable[Sample]]:
+    n = count[0] if count else 1
+
+    def samples(rng: np.random.Generator) -> Iterable[Sample]:
+        for shape, axis in (((3, 5), 1), ((4, 2, 3), 1), ((7,), 0), ((2, 0), 1)):
+            yield Sample(*(rng.normal(size=shape) for _ in range(n)), params={"axis": axis})
+
+    return samples
+
+
+def _same_shapes(name: str) -> Callable[[Specs, Params], Spec]:
+    def shape(specs: Specs, params: Params) -> Spec:
+        x = specs[0]
+        check_dtype(name, x, FLOATS)
+        for s in specs[1:]:
+            if s.shape != x.shape or s.dtype != x.dtype:
+                raise ShapeError(f"{name}: inputs must be alike, got {x!r} and {s!r}")
+        if not 0 <= params["axis"] < x.ndim:
+            raise ShapeError(f"{name}: axis {params['axis']} names no dimension of shape {x.shape}, from the front")
+        return Spec(x.shape, x.dtype, x.device)
+
+    return shape
+
+
+def _all_batched(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    n = batch_size(inputs, dims)
+    moved = tuple(expand_to(x, (n, *x.shape)) if d is None else front(x, d) for x, d in zip(inputs, dims, strict=True))
+    return apply(primitive, moved, {**params, "axis": params["axis"] + 1}), 0
+
+
+def _sum_back(x: Tensor, axis: int) -> Tensor:
+    return expand_to(call("sum", x, axis=(axis,), keepdims=True), x.shape)
+
+
+def _softmax_rows(name: str, logarithm: bool, summary: str) -> None:
+    def kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
+        _kernels.softmax(inputs[0], params["axis"], outs[0], logarithm)
+
+    def twin(arrays: tuple[Any, ...], params: Params) -> Any:
+        from tensor.twins.softmax_ref import softmax
+
+        return softmax(arrays[0], params["axis"], logarithm)
+
+    def oracle(arrays: tuple[Any, ...], params: Params) -> Any:
+        from scipy import special
+
+        return getattr(special, name)(arrays[0], axis=params["axis"]) if arrays[0].size else arrays[0]
+
+    register(
+        Primitive(
+            name,
+            category=CATEGORY,
+            summary=summary,
+            shape=_same_shapes(name),
+            dtypes=FLOATS,
+            kernel=kernel,
+            twin=twin,
+            keeps=keep(outputs=(0,)),
+            vjp=lambda g, node: (call(f"{name}_backward", g, node.outputs[0], axis=node.params["axis"]),),
+            batch=shifted_axes("axis"),
+            cost=_cost(20),
+            samples=_axis_samples(),
+            oracle=oracle,
+        )
+    )
+
+    def backward_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
+        _kernels.softmax_backward(inputs[0], inputs[1], params["axis"], outs[0], logarithm)
+
+    def backward_twin(arrays: tuple[Any, ...], params: Params) -> Any:
+        from tensor.twins.softmax_ref import softmax_backward
+
+        return softmax_backward(arrays[0], arrays[1], params["axis"], logarithm)
+
+    def backward_vjp(h: Tensor, node: Any) -> tuple[Tensor, Tensor]:
+        g, y = node.inputs
+        axis = node.params["axis"]
+        if logarithm:  # g − exp(y)·sum(g)
+            e = call("exp", y)
+            hit = _sum_back(h * e, axis)
+            return h - hit, -h * e * _sum_back(g, axis)
+        hit = _sum_back(h * y, axis)  # (g − sum(g·y))·y
+        return (h - hit) * y, h * (g - _sum_back(g * y, axis)) - hit * g
+
+    def backward_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
+        import numpy as np
+
+        g, y = arrays
+        axis = params["axis"]
+        if logarithm:
+            return g - np.exp(y) * g.sum(axis, keepdims=True)
+        return (g - (g * y).sum(axis, keepdims=True)) * y
+
+    register(
+        Primitive(
+            f"{name}_backward",
+            category=CATEGORY,
+            summary=f"The gradient of {name} from that of its result and the result.",
+            shape=_same_shapes(f"{name}_backward"),
+            dtypes=FLOATS,
+            kernel=backward_kernel,
+            twin=backward_twin,
+            keeps=keep(inputs=(0, 1)),
+            vjp=backward_vjp,
+            batch=BatchRule(_all_batched),
+            cost=_cost(5),
+            samples=_axis_samples(2),
+            oracle=backward_oracle,
+        )
+    )
+
+
+_softmax_rows("softmax", False, "exp(x) / sum(exp(x)) along an axis, without overflow.")
+_softmax_rows("log_softmax", True, "The logarithm of softmax along an axis.")
+
+
+# --- layer_norm and rms_norm -----------------------------------------------------------------------------------------
+
+
+def _split(x: Any, trailing: int, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if not 1 <= trailing <= x.ndim:
+        raise ShapeError(f"{name}: {trailing} last dimensions are not to be had of shape {x.shape}")
+    return x.shape[: x.ndim - trailing], x.shape[x.ndim - trailing :]
+
+
+def _check_parameters(name: str, x: Any, parameters: Specs, shape: tuple[int, ...]) -> None:
+    for p in parameters:
+        if p.shape != shape:
+            raise ShapeError(f"{name}: weight and bias must have the normalised shape {shape}, got {p.shape}")
+        if p.dtype != x.dtype:
+            raise DtypeError(f"{name}: weight and bias must have x's type {name_of(x.dtype)}, got {name_of(p.dtype)}")
+
+
+def _layer_shape(specs: Specs, params: Params) -> tuple[Spec, Spec, Spec]:
+    x = specs[0]
+    check_dtype("layer_norm", x, FLOATS)
+    before, last = _split(x, params["trailing"], "layer_norm")
+    _check_parameters("layer_norm", x, specs[1:], last)
+    kept = Spec(before, wide(x.dtype), x.device)
+    return Spec(x.shape, x.dtype, x.device), kept, kept
+
+
+def _rms_shape(specs: Specs, params: Params) -> tuple[Spec, Spec]:
+    x = specs[0]
+    check_dtype("rms_norm", x, FLOATS)
+    before, last = _split(x, params["trailing"], "rms_norm")
+    _check_parameters("rms_norm", x, specs[1:], last)
+    return Spec(x.shape, x.dtype, x.device), Spec(before, wide(x.dtype), x.device)
+
+
+def _parameters(given: Sequence[Any], params: Params) -> tuple[Any | None, Any | None]:
+    """(weight, bias) of the inputs behind x."""
+    rest = iter(given)
+    weight = next(rest) if params["weight"] else None
+    return weight, next(rest) if params["bias"] else None
+
+
+def _layer_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
+    weight, bias = _parameters(inputs[1:], params)
+    _kernels.layer_norm(inputs[0], weight, bias, params["trailing"], params["epsilon"], *outs)
+
+
+def _layer_twin(arrays: tuple[Any, ...], params: Params) -> Any:
+    from tensor.twins.norm_ref import layer_norm
+
+    return layer_norm(arrays[0], *_parameters(arrays[1:], params), params["trailing"], params["epsilon"])
+
+
+def _rms_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
+    weight = inputs[1] if params["weight"] else None
+    _kernels.rms_norm(inputs[0], weight, params["trailing"], params["epsilon"], *outs)
+
+
+def _rms_twin(arrays: tuple[Any, ...], params: Params) -> Any:
+    from tensor.twins.norm_ref import rms_norm
+
+    return rms_norm(arrays[0], arrays[1] if params["weight"] else None, params["trailing"], params["epsilon"])
+
+
+def _norm_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
+    import numpy as np
+
+    x = arrays[0]
+    axes = tuple(range(x.ndim - params["trailing"], x.ndim))
+    layer = "bias" in params
+    mean = x.mean(axes, keepdims=True) if layer else np.zeros(())
+    rstd = 1 / np.sqrt(((x - mean) ** 2).mean(axes, keepdims=True) + params["epsilon"])
+    weight, bias = _parameters(arrays[1:], {"bias": False, **params})
+    y = (x - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias)
+    kept = x.shape[: x.ndim - params["trailing"]]
+    return (y, mean.reshape(kept), rstd.reshape(kept)) if layer else (y, rstd.reshape(kept))
+
+
+def _normalised(x: Tensor, mean: Tensor | None, rstd: Tensor, trailing: int) -> tuple[Tensor, Tensor]:
+    """u = (x − mean)·rstd in x's type, and rstd spread over it: for gradients of gradients."""
+    shape = (*x.shape[: x.ndim - trailing], *(1,) * trailing)
+    kind = name_of(x.dtype)
+
+    def spread(v: Tensor) -> Tensor:
+        v = v if name_of(v.dtype) == kind else call("cast", v, dtype=kind)
+        return expand_to(v.reshape(shape), x.shape)
+
+    scale = spread(rstd)
+    return (x if mean is None else x - spread(mean)) * scale, scale
+
+
+def _statistics_gradient(g: Any, node: Any, layer: bool) -> Tensor | None:
+    """What flows into x through the results mean and rstd, if anything was asked of them."""
+    x = node.inputs[0]
+    trailing = node.params["trailing"]
+    n = math.prod(x.shape[x.ndim - trailing :])
+    shape = (*x.shape[: x.ndim - trailing], *(1,) * trailing)
+    mean = node.outputs[1] if layer else None
+    rstd = node.outputs[2 if layer else 1]
+    u, _ = _normalised(x, mean, rstd, trailing)
+    kind = name_of(x.dtype)
+
+    def spread(v: Tensor) -> Tensor:
+        v = v if name_of(v.dtype) == kind else call("cast", v, dtype=kind)
+        return expand_to(v.reshape(shape), x.shape)
+
+    # d rstd / dx = −rstd²·u / n; d mean / dx = 1 / n
+    total = spread(g[2 if layer else 1] * rstd * rstd) * u * (-1.0 / n)
+    return total + spread(g[1]) * (1.0 / n) if layer else total
+
+
+def _norm_vjp(layer: bool) -> Callable[[Any, Any], tuple[Tensor | None, ...]]:
+    def vjp(g: Any, node: Any) -> tuple[Tensor | None, ...]:
+        params = node.params
+        has_weight, has_bias = params["weight"], layer and params["bias"]
+        x = node.inputs[0]
+        weight = (node.inputs[1],) if has_weight else ()
+        statistics = node.outputs[1:]
+        dx, *rest = (None, None, None)
+        if g[0] is not None:
+            results = call(
+                "norm_backward", g[0], x, *statistics, *weight, trailing=params["trailing"], layer=layer,
+                weight=has_weight, bias=has_bias,
+            )  # fmt: skip
+            dx, *rest = results if isinstance(results, tuple) else (results,)
+        if any(part is not None for part in g[1:]):
+            filled = (g[0], *(statistics[i] * 0 if part is None else part for i, part in enumerate(g[1:])))
+            more = _statistics_gradient(filled, node, layer)
+            dx = more if dx is None else dx + more
+        gradients = iter(rest)
+        return (dx, *((next(gradients),) if has_weight else ()), *((next(gradients),) if has_bias else ()))
+
+    return vjp
+
+
+def _parameter_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    """x's batch stands in front; weight and bias that have one are applied afterwards."""
+    n = batch_size(inputs, dims)
+    x = expand_to(inputs[0], (n, *inputs[0].shape)) if dims[0] is None else front(inputs[0], dims[0])
+    if all(d is None for d in dims[1:]):
+        outs = apply(primitive, (x, *inputs[1:]), params)
+        return outs, (0,) * len(outs)
+    plain = {**params, "weight": False, **({"bias": False} if "bias" in params else {})}
+    y, *statistics = apply(primitive, (x,), plain)
+    trailing = params["trailing"]
+
+    def aligned(p: Tensor, d: int | None) -> Tensor:
+        if d is None:
+            return p
+        return front(p, d).reshape((n, *(1,) * (x.ndim - 1 - trailing), *x.shape[x.ndim - trailing :]))
+
+    weight, bias = _parameters([aligned(p, d) for p, d in zip(inputs[1:], dims[1:], strict=True)], {"bias": False, **params})
+    y = y if weight is None else y * weight
+    y = y if bias is None else y + bias
+    return (y, *statistics), (0,) * (1 + len(statistics))
+
+
+def _layer_samples(rng: np.random.Generator) -> Iterable[Sample]:
+    for shape, trailing, weight, bias in (((3, 5), 1, True, True), ((2, 3, 4), 2, True, False), ((2, 6), 1, False, True), ((6,), 1, False, False)):
+        last = shape[len(shape) - trailing :]
+        parameters = [rng.normal(size=last) for given in (weight, bias) if given]
+        yield Sample(
+            rng.normal(size=shape), *parameters,
+            params={"trailing": trailing, "epsilon": 1e-5, "weight": weight, "bias": bias},
+        )  # fmt: skip
+
+
+def _rms_samples(rng: np.random.Generator) -> Iterable[Sample]:
+    for shape, trailing, weight in (((3, 5), 1, True), ((2, 3, 4), 2, True), ((6,), 1, False)):
+        parameters = [rng.normal(size=shape[len(shape) - trailing :])] if weight else []
+        yield Sample(rng.normal(size=shape), *parameters, params={"trailing": trailing, "epsilon": 1e-6, "weight": weight})
+
+
+LAYER_NORM = register(
+    Primitive(
+        "layer_norm",
+        category=CATEGORY,
+        summary="((x − mean)·rstd)·weight + bias over the last dimensions; results: that, mean, rstd.",
+        dtypes=FLOATS,
+        shape=_layer_shape,
+        kernel=_layer_kernel,
+        twin=_layer_twin,
+        keeps=keep(inputs=(0, 1), outputs=(1, 2)),
+        vjp=_norm_vjp(True),
+        sparse_gradients=True,
+        batch=BatchRule(_parameter_batch),
+        cost=_cost(8),
+        samples=_layer_samples,
+        oracle=_norm_oracle,
+    )
+)
+
+RMS_NORM = register(
+    Primitive(
+        "rms_norm",
+        category=CATEGORY,
+        summary="(x·rstd)·weight over the last dimensions, rstd = 1 / sqrt(mean of squares + epsilon); results: that, rstd.",
+        dtypes=FLOATS,
+        shape=_rms_shape,
+        kernel=_rms_kernel,
+        twin=_rms_twin,
+        keeps=keep(inputs=(0, 1), outputs=(1,)),
+        vjp=_norm_vjp(False),
+        sparse_gradients=True,
+        batch=BatchRule(_parameter_batch),
+        cost=_cost(5),
+        samples=_rms_samples,
+        oracle=_norm_oracle,
+    )
+)
+
+
+def _backward_parts(given: Sequence[Any], params: Params) -> tuple[Any, Any, Any | None, Any, Any | None]:
+    """(g, x, mean, rstd, weight) of the inputs of norm_backward."""
+    g, x, *rest = given
+    mean = rest.pop(0) if params["layer"] else None
+    rstd = rest.pop(0)
+    return g, x, mean, rstd, rest[0] if params["weight"] else None
+
+
+def _backward_shape(specs: Specs, params: Params) -> tuple[Spec, ...]:
+    g, x, mean, rstd, weight = _backward_parts(specs, params)
+    check_dtype("norm_backward", x, FLOATS)
+    before, last = _split(x, params["trailing"], "norm_backward")
+    if g.shape != x.shape or g.dtype != x.dtype:
+        raise ShapeError(f"norm_backward: g and x must be alike, got {g!r} and {x!r}")
+    for s in (mean, rstd):
+        if s is not None and (s.shape != before or name_of(s.dtype) != wide(x.dtype)):
+            raise ShapeError(f"norm_backward: mean and rstd must be {wide(x.dtype)} of shape {before}, got {s!r}")
+    _check_parameters("norm_backward", x, () if weight is None else (weight,), last)
+    parameter = Spec(last, x.dtype, x.device)
+    return (Spec(x.shape, x.dtype, x.device), *(parameter for asked in ("weight", "bias") if params[asked]))
+
+
+def _backward_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
+    g, x, mean, rstd, weight = _backward_parts(inputs, params)
+    d_weight, d_bias = _parameters(outs[1:], params)
+    _kernels.norm_backward(g, x, mean, rstd, weight, params["trailing"], outs[0], d_weight, d_bias)
+
+
+def _backward_twin(arrays: tuple[Any, ...], params: Params) -> Any:
+    from tensor.twins.norm_ref import norm_backward
+
+    dx, d_weight, d_bias = norm_backward(*_backward_parts(arrays, params), params["trailing"])
+    return (dx, *((d_weight,) if params["weight"] else ()), *((d_bias,) if params["bias"] else ()))
+
+
+def _backward_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
+    g, x, mean, rstd, weight = _backward_parts(arrays, params)
+    trailing = params["trailing"]
+    axes = tuple(range(x.ndim - trailing, x.ndim))
+    kept = (*x.shape[: x.ndim - trailing], *(1,) * trailing)
+    scale = rstd.reshape(kept)
+    u = (x if mean is None else x - mean.reshape(kept)) * scale
+    v = g if weight is None else g * weight
+    moved = v if mean is None else v - v.mean(axes, keepdims=True)
+    dx = scale * (moved - u * (v * u).mean(axes, keepdims=True))
+    rows = tuple(range(x.ndim - trailing))
+    return (dx, *(((g * u).sum(rows),) if params["weight"] else ()), *((g.sum(rows),) if params["bias"] else ()))
+
+
+def _backward_vjp(h: Any, node: Any) -> tuple[Tensor | None, ...]:
+    """By hand: the fused row's formula, differentiated with mean and rstd as independent inputs."""
+    params = node.params
+    trailing, layer = params["trailing"], params["layer"]
+    g, x, mean, rstd, weight = _backward_parts(node.inputs, params)
+    axes = tuple(range(x.ndim - trailing, x.ndim))
+    rows = tuple(range(x.ndim - trailing))
+    last, kept = x.shape[x.ndim - trailing :], x.shape[: x.ndim - trailing]
+    n = math.prod(last)
+    u, scale = _normalised(x, mean, rstd, trailing)
+    hx, *parameter = h
+    hw, hb = _parameters(parameter, params)
+
+    def mean_back(t: Tensor) -> Tensor:
+        return expand_to(call("sum", t, axis=axes, keepdims=True), x.shape) * (1.0 / n)
+
+    v = g if weight is None else g * expand_to(weight, x.shape)
+    inner = mean_back(v * u)  # dx = scale·(v − mean(v) − u·inner)
+    bracket = (v - mean_back(v) if layer else v) - u * inner
+    p = hx * scale
+    through = mean_back(p * u)
+    d_v = (p - mean_back(p) if layer else p) - u * through
+    d_u = -(p * inner) - v * through
+    d_scale = call("sum", hx * bracket, axis=axes, keepdims=False)
+    d_g = d_v if weight is None else d_v * expand_to(weight, x.shape)
+    d_weight = None if weight is None else unbroadcast(d_v * g, last)
+    if hw is not None:
+        d_g = d_g + expand_to(hw, x.shape) * u
+        d_u = d_u + expand_to(hw, x.shape) * g
+    if hb is not None:
+        d_g = d_g + expand_to(hb, x.shape)
+    # u = (x − mean)·rstd
+    d_x = d_u * scale
+    centred = x if mean is None else x - expand_to(_as(mean, x).reshape((*kept, *(1,) * trailing)), x.shape)
+    d_scale = d_scale + call("sum", d_u * centred, axis=axes, keepdims=False)
+    results: list[Tensor | None] = [d_g, d_x]
+    if layer:
+        results.append(_as(-call("sum", d_x, axis=axes, keepdims=False), mean))
+    results.append(_as(d_scale, rstd))
+    if weight is not None:
+        results.append(d_weight)
+    del rows
+    return tuple(results)
+
+
+def _as(x: Tensor, like: Tensor | None) -> Tensor:
+    if like is None or x.dtype == like.dtype:
+        return x
+    return call("cast", x, dtype=name_of(like.dtype))
+
+
+def _backward_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    """dx of the whole batch at once where weight has no batch; gradients of parameters are sums an element of it."""
+    n = batch_size(inputs, dims)
+    moved = [expand_to(x, (n, *x.shape)) if d is None else front(x, d) for x, d in zip(inputs, dims, strict=True)]
+    g, x, mean, rstd, weight = _backward_parts(moved, params)
+    trailing = params["trailing"]
+    u, _ = _normalised(x, mean, rstd, trailing)
+    if weight is None:
+        v = g
+    else:
+        shaped = weight.reshape((n, *(1,) * (x.ndim - 1 - trailing), *x.shape[x.ndim - trailing :]))
+        v = g * expand_to(shaped, x.shape)
+    statistics = (rstd,) if mean is None else (mean, rstd)
+    dx = apply(primitive, (v, x, *statistics), {**params, "weight": False, "bias": False})
+    rows = tuple(range(1, x.ndim - trailing))
+    parts = [dx[0] if isinstance(dx, tuple) else dx]
+    for asked, term in (("weight", lambda: g * u), ("bias", lambda: g)):
+        if params[asked]:
+            parts.append(call("sum", term(), axis=rows, keepdims=False))
+    return tuple(parts), (0,) * len(parts)
+
+
+def _backward_samples(rng: np.random.Generator) -> Iterable[Sample]:
+    for shape, trailing, layer, weight, bias in (
+        ((3, 5), 1, True, True, True),
+        ((2, 3, 4), 2, True, True, False),
+        ((2, 6), 1, False, True, False),
+        ((6,), 1, True, False, False),
+    ):
+        kept, last = shape[: len(shape) - trailing], shape[len(shape) - trailing :]
+        statistics = [rng.normal(size=kept)] if layer else []
+        statistics.append(rng.uniform(0.5, 2, kept))
+        parameters = [rng.normal(size=last)] if weight else []
+        yield Sample(
+            rng.normal(size=shape), rng.normal(size=shape), *statistics, *parameters,
+            params={"trailing": trailing, "layer": layer, "weight": weight, "bias": bias},
+            dtypes=("float32", "float64"),
+        )  # fmt: skip
+
+
+NORM_BACKWARD = register(
+    Primitive(
+        "norm_backward",
+        category=CATEGORY,
+        summary="The gradients of layer_norm (or rms_norm) with respect to x, weight and bias, from mean and rstd.",
+        dtypes=FLOATS,
+        shape=_backward_shape,
+        kernel=_backward_kernel,
+        twin=_backward_twin,
+        keeps=keep(inputs=range(5)),
+        vjp=_backward_vjp,
+        batch=BatchRule(_backward_batch),
+        cost=_cost(12),
+        samples=_backward_samples,
+        oracle=_backward_oracle,
+    )
+)
+
+# --- cross entropy ---------------------------------------------------------------------------------------------------
+
+
+def _check_entropy(name: str, logits: Any, targets: Any, params: Params) -> None:
+    check_dtype(name, logits, FLOATS)
+    if logits.ndim != 2 or targets.shape != logits.shape[:1]:
+        raise ShapeError(f"{name}: logits [rows, classes] and targets [rows] are needed, got {logits.shape} and {targets.shape}")
+    if name_of(targets.dtype) != "int64":
+        raise DtypeError(f"{name}: targets must be int64, got {name_of(targets.dtype)}")
+    if not 0 <= params["smoothing"] <= 1:
+        raise ShapeError(f"{name}: label smoothing must be from 0 to 1, got {params['smoothing']}")
+
+
+def _entropy_shape(specs: Specs, params: Params) -> tuple[Spec, Spec]:
+    x, targets = specs
+    _check_entropy("cross_entropy", x, targets, params)
+    return Spec(x.shape[:1], x.dtype, x.device), Spec(x.shape[:1], wide(x.dtype), x.device)
+
+
+def _entropy_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
+    _kernels.cross_entropy(*inputs, params["ignore_index"], params["smoothing"], *outs)
+
+
+def _check_targets(targets: Any, classes: int, ignore_index: int) -> None:
+    wrong = (targets != ignore_index) & ((targets < 0) | (targets >= classes))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise IndexError(
+            f"cross_entropy: target {int(targets[row])} of row {row} is no class from 0 to {classes - 1}"
+        )
+
+
+def _entropy_twin(arrays: tuple[Any, ...], params: Params) -> Any:
+    from tensor.twins.softmax_ref import cross_entropy
+
+    _check_targets(arrays[1], arrays[0].shape[1], params["ignore_index"])
+    return cross_entropy(*arrays, params["ignore_index"], params["smoothing"])
+
+
+def _entropy_vjp(g: Any, node: Any) -> tuple[Tensor | None, None]:
+    x, targets = node.inputs
+    lse = node.outputs[1]
+    dx = None
+    if g[0] is not None:
+        dx = call("cross_entropy_backward", g[0], x, targets, lse, **node.params)
+    if g[1] is not None:  # logsumexp is a result too
+        more = expand_to(_as(g[1], x).reshape((x.shape[0], 1)), x.shape) * call("softmax", x, axis=1)
+        dx = more if dx is None else dx + more
+    return dx, None
+
+
+def _entropy_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
+    import numpy as np
+
+    x, targets = arrays
+    lse = np.log(np.exp(x).sum(1))
+    used = targets != params["ignore_index"]
+    picked = x[np.arange(len(x)), np.where(used, targets, 0)]
+    s = params["smoothing"]
+    return np.where(used, (1 - s) * (lse - picked) + s * (lse - x.mean(1)), 0), lse
+
+
+def _entropy_samples(rng: np.random.Generator) -> Iterable[Sample]:
+    import numpy as np
+
+    for rows, classes, smoothing in ((4, 5, 0.0), (3, 2, 0.1), (1, 7, 0.5)):
+        targets = rng.integers(0, classes, rows).astype(np.int64)
+        if rows > 3:
+            targets[1] = -100
+        yield Sample(rng.normal(size=(rows, classes)), targets, params={"ignore_index": -100, "smoothing": smoothing})
+
+
+def _entropy_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    """Rows are independent: the batch is more rows."""
+    n = batch_size(inputs, dims)
+    moved = [expand_to(x, (n, *x.shape)) if d is None else front(x, d) for x, d in zip(inputs, dims, strict=True)]
+    rows = moved[0].shape[1]
+    outs = apply(primitive, tuple(x.reshape((n * rows, *x.shape[2:])) for x in moved), params)
+    if isinstance(outs, tuple):
+        return tuple(y.reshape((n, rows, *y.shape[1:])) for y in outs), (0,) * len(outs)
+    return outs.reshape((n, rows, *outs.shape[1:])), 0
+
+
+CROSS_ENTROPY = register(
+    Primitive(
+        "cross_entropy",
+        category=CATEGORY,
+        summary="The negative log-likelihood of each row's class under softmax, 0 for ignored rows; results: that, logsumexp.",
+        dtypes=FLOATS,
+        shape=_entropy_shape,
+        kernel=_entropy_kernel,
+        twin=_entropy_twin,
+        keeps=keep(inputs=(0, 1), outputs=(1,)),
+        vjp=_entropy_vjp,
+        sparse_gradients=True,
+        batch=BatchRule(_entropy_batch),
+        cost=_cost(20),
+        samples=_entropy_samples,
+        oracle=_entropy_oracle,
+    )
+)
+
+
+def _entropy_backward_shape(specs: Specs, params: Params) -> Spec:
+    g, x, targets, lse = specs
+    _check_entropy("cross_entropy_backward", x, targets, params)
+    if g.shape != x.shape[:1] or lse.shape != x.shape[:1] or g.dtype != x.dtype or name_of(lse.dtype) != wide(x.dtype):
+        raise ShapeError(f"cross_entropy_backward: g and logsumexp must be one a row of {x!r}, got {g!r} and {lse!r}")
+    return Spec(x.shape, x.dtype, x.device)
+
+
+def _entropy_backward_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
+    _kernels.cross_entropy_backward(*inputs, params["ignore_index"], params["smoothing"], outs[0])
+
+
+def _entropy_backward_twin(arrays: tuple[Any, ...], params: Params) -> Any:
+    from tensor.twins.softmax_ref import cross_entropy_backward
+
+    _check_targets(arrays[2], arrays[1].shape[1], params["ignore_index"])
+    return cross_entropy_backward(*arrays, params["ignore_index"], params["smoothing"])
+
+
+def _entropy_backward_vjp(h: Tensor, node: Any) -> tuple[Tensor | None, ...]:
+    g, x, targets, lse = node.inputs
+    rows, classes = x.shape
+    params = node.params
+    from tensor.functions.creation import ones
+
+    used = call("cast", targets != params["ignore_index"], dtype=name_of(x.dtype)).reshape((rows, 1))
+    p = call("exp", x - expand_to(_as(lse, x).reshape((rows, 1)), x.shape))
+    weight = expand_to(g.reshape((rows, 1)) * used, x.shape)
+    hp = h * p * weight
+    one = call("cross_entropy_backward", ones((rows,), dtype=x.dtype, device=x.device), x, targets, lse, **params)
+    d_g = call("sum", h * one, axis=(1,), keepdims=False)
+    d_lse = -call("sum", hp, axis=(1,), keepdims=False)
+    del classes
+    return d_g, hp, None, _as(d_lse, lse)
+
+
+def _entropy_backward_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
+    import numpy as np
+
+    g, x, targets, lse = arrays
+    used = targets != params["ignore_index"]
+    hot = np.zeros_like(x)
+    hot[np.flatnonzero(used), targets[used]] = 1 - params["smoothing"]
+    return g[:, None] * (np.exp(x - lse[:, None]) - params["smoothing"] / x.shape[1] - hot) * used[:, None]
+
+
+def _entropy_backward_samples(rng: np.random.Generator) -> Iterable[Sample]:
+    import numpy as np
+
+    for s in _entropy_samples(rng):
+        x, targets = s.inputs
+        lse = np.log(np.exp(x).sum(1))
+        yield Sample(rng.normal(size=len(x)), x, targets, lse, params=s.params, dtypes=("float32", "float64"))
+
+
+CROSS_ENTROPY_BACKWARD = register(
+    Primitive(
+        "cross_entropy_backward",
+        category=CATEGORY,
+        summary="The gradient of cross_entropy with respect to its logits, from that of each row's loss.",
+        dtypes=FLOATS,
+        shape=_entropy_backward_shape,
+        kernel=_entropy_backward_kernel,
+        twin=_entropy_backward_twin,
+        keeps=keep(inputs=range(4)),
+        vjp=_entropy_backward_vjp,
+        batch=BatchRule(_entropy_batch),
+        cost=_cost(20),
+        samples=_entropy_backward_samples,
+        oracle=_entropy_backward_oracle,
+    )
+)
