@@ -84,7 +84,7 @@ def _softmax_rows(name: str, logarithm: bool, summary: str) -> None:
         return softmax(arrays[0], params["axis"], logarithm)
 
     def oracle(arrays: tuple[Any, ...], params: Params) -> Any:
-        from scipy import special
+        from scipy import special  # type: ignore[import-untyped]
 
         return getattr(special, name)(arrays[0], axis=params["axis"]) if arrays[0].size else arrays[0]
 
@@ -306,14 +306,21 @@ def _parameter_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dim
             return p
         return front(p, d).reshape((n, *(1,) * (x.ndim - 1 - trailing), *x.shape[x.ndim - trailing :]))
 
-    weight, bias = _parameters([aligned(p, d) for p, d in zip(inputs[1:], dims[1:], strict=True)], {"bias": False, **params})
+    weight, bias = _parameters(
+        [aligned(p, d) for p, d in zip(inputs[1:], dims[1:], strict=True)], {"bias": False, **params}
+    )
     y = y if weight is None else y * weight
     y = y if bias is None else y + bias
     return (y, *statistics), (0,) * (1 + len(statistics))
 
 
 def _layer_samples(rng: np.random.Generator) -> Iterable[Sample]:
-    for shape, trailing, weight, bias in (((3, 5), 1, True, True), ((2, 3, 4), 2, True, False), ((2, 6), 1, False, True), ((6,), 1, False, False)):
+    for shape, trailing, weight, bias in (
+        ((3, 5), 1, True, True),
+        ((2, 3, 4), 2, True, False),
+        ((2, 6), 1, False, True),
+        ((6,), 1, False, False),
+    ):
         last = shape[len(shape) - trailing :]
         parameters = [rng.normal(size=last) for given in (weight, bias) if given]
         yield Sample(
@@ -325,7 +332,9 @@ def _layer_samples(rng: np.random.Generator) -> Iterable[Sample]:
 def _rms_samples(rng: np.random.Generator) -> Iterable[Sample]:
     for shape, trailing, weight in (((3, 5), 1, True), ((2, 3, 4), 2, True), ((6,), 1, False)):
         parameters = [rng.normal(size=shape[len(shape) - trailing :])] if weight else []
-        yield Sample(rng.normal(size=shape), *parameters, params={"trailing": trailing, "epsilon": 1e-6, "weight": weight})
+        yield Sample(
+            rng.normal(size=shape), *parameters, params={"trailing": trailing, "epsilon": 1e-6, "weight": weight}
+        )
 
 
 LAYER_NORM = register(
@@ -351,7 +360,7 @@ RMS_NORM = register(
     Primitive(
         "rms_norm",
         category=CATEGORY,
-        summary="(x·rstd)·weight over the last dimensions, rstd = 1 / sqrt(mean of squares + epsilon); results: that, rstd.",
+        summary="(x·rstd)·weight over the last dimensions, rstd = 1 / sqrt(mean of squares + epsilon); and rstd.",
         dtypes=FLOATS,
         shape=_rms_shape,
         kernel=_rms_kernel,
@@ -422,7 +431,6 @@ def _backward_vjp(h: Any, node: Any) -> tuple[Tensor | None, ...]:
     trailing, layer = params["trailing"], params["layer"]
     g, x, mean, rstd, weight = _backward_parts(node.inputs, params)
     axes = tuple(range(x.ndim - trailing, x.ndim))
-    rows = tuple(range(x.ndim - trailing))
     last, kept = x.shape[x.ndim - trailing :], x.shape[: x.ndim - trailing]
     n = math.prod(last)
     u, scale = _normalised(x, mean, rstd, trailing)
@@ -457,7 +465,6 @@ def _backward_vjp(h: Any, node: Any) -> tuple[Tensor | None, ...]:
     results.append(_as(d_scale, rstd))
     if weight is not None:
         results.append(d_weight)
-    del rows
     return tuple(results)
 
 
@@ -531,7 +538,9 @@ NORM_BACKWARD = register(
 def _check_entropy(name: str, logits: Any, targets: Any, params: Params) -> None:
     check_dtype(name, logits, FLOATS)
     if logits.ndim != 2 or targets.shape != logits.shape[:1]:
-        raise ShapeError(f"{name}: logits [rows, classes] and targets [rows] are needed, got {logits.shape} and {targets.shape}")
+        raise ShapeError(
+            f"{name}: logits [rows, classes] and targets [rows] are needed, got {logits.shape} and {targets.shape}"
+        )
     if name_of(targets.dtype) != "int64":
         raise DtypeError(f"{name}: targets must be int64, got {name_of(targets.dtype)}")
     if not 0 <= params["smoothing"] <= 1:
@@ -552,16 +561,15 @@ def _check_targets(targets: Any, classes: int, ignore_index: int) -> None:
     wrong = (targets != ignore_index) & ((targets < 0) | (targets >= classes))
     if wrong.any():
         row = int(wrong.argmax())
-        raise IndexError(
-            f"cross_entropy: target {int(targets[row])} of row {row} is no class from 0 to {classes - 1}"
-        )
+        raise IndexError(f"cross_entropy: target {int(targets[row])} of row {row} is no class from 0 to {classes - 1}")
 
 
 def _entropy_twin(arrays: tuple[Any, ...], params: Params) -> Any:
     from tensor.twins.softmax_ref import cross_entropy
 
     _check_targets(arrays[1], arrays[0].shape[1], params["ignore_index"])
-    return cross_entropy(*arrays, params["ignore_index"], params["smoothing"])
+    x, targets = arrays
+    return cross_entropy(x, targets, params["ignore_index"], params["smoothing"])
 
 
 def _entropy_vjp(g: Any, node: Any) -> tuple[Tensor | None, None]:
@@ -612,7 +620,7 @@ CROSS_ENTROPY = register(
     Primitive(
         "cross_entropy",
         category=CATEGORY,
-        summary="The negative log-likelihood of each row's class under softmax, 0 for ignored rows; results: that, logsumexp.",
+        summary="The negative log-likelihood of each row's class under softmax, 0 where ignored; and logsumexp.",
         dtypes=FLOATS,
         shape=_entropy_shape,
         kernel=_entropy_kernel,
@@ -644,12 +652,13 @@ def _entropy_backward_twin(arrays: tuple[Any, ...], params: Params) -> Any:
     from tensor.twins.softmax_ref import cross_entropy_backward
 
     _check_targets(arrays[2], arrays[1].shape[1], params["ignore_index"])
-    return cross_entropy_backward(*arrays, params["ignore_index"], params["smoothing"])
+    g, x, targets, lse = arrays
+    return cross_entropy_backward(g, x, targets, lse, params["ignore_index"], params["smoothing"])
 
 
 def _entropy_backward_vjp(h: Tensor, node: Any) -> tuple[Tensor | None, ...]:
     g, x, targets, lse = node.inputs
-    rows, classes = x.shape
+    rows = x.shape[0]
     params = node.params
     from tensor.functions.creation import ones
 
@@ -660,7 +669,6 @@ def _entropy_backward_vjp(h: Tensor, node: Any) -> tuple[Tensor | None, ...]:
     one = call("cross_entropy_backward", ones((rows,), dtype=x.dtype, device=x.device), x, targets, lse, **params)
     d_g = call("sum", h * one, axis=(1,), keepdims=False)
     d_lse = -call("sum", hp, axis=(1,), keepdims=False)
-    del classes
     return d_g, hp, None, _as(d_lse, lse)
 
 

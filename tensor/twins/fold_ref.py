@@ -1,4 +1,4 @@
-"""The fixed order of every sum, and what twins of reductions share. Kernels: tensor/kernels/reduce/fold.hpp, columns.hpp.
+"""The fixed order of every sum, and what twins of reductions share (tensor/kernels/reduce/fold.hpp, columns.hpp).
 
 A line of n values is cut into blocks of 4096. In a block, value i goes to slot i mod 64, which is accumulator
 (i div 16) mod 4, lane i mod 16; slots combine as (a0 a1)(a2 a3), lane l with l + 8, then + 4, + 2, + 1; blocks combine

@@ -87,7 +87,9 @@ def _in_parts(function: Callable[[Array, Array, Array], Array], out: Array, rows
 def scatter(x: Array, indices: Array, updates: Array, axis: int, combine: str, include_out: bool) -> Array:
     """x with updates[o, j, i] at x[o, indices[o, j, i], i]: set (the last wins) or combined."""
     x = np.asarray(x)
-    places = np.arange(x.size).reshape(x.shape)[tuple(slice(0, n) if d != axis else slice(None) for d, n in enumerate(indices.shape))]
+    places = np.arange(x.size).reshape(x.shape)[
+        tuple(slice(0, n) if d != axis else slice(None) for d, n in enumerate(indices.shape))
+    ]
     where = np.take_along_axis(places, indices % x.shape[axis] if x.shape[axis] else indices, axis).reshape(-1)
 
     def run(out: Array, rows: Array, new: Array) -> Array:

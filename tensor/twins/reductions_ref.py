@@ -26,7 +26,9 @@ def maximum_of(a: Array, b: Array) -> Array:
         return np.maximum(a, b)
     word: Any = np.uint32 if a.dtype == np.float32 else np.uint64
     both = (np.ascontiguousarray(a).view(word) & np.ascontiguousarray(b).view(word)).view(a.dtype)
-    return canonical(np.where(np.isnan(a) | np.isnan(b), np.nan, np.where(a == b, both, np.where(a < b, b, a))).astype(a.dtype))
+    return canonical(
+        np.where(np.isnan(a) | np.isnan(b), np.nan, np.where(a == b, both, np.where(a < b, b, a))).astype(a.dtype)
+    )
 
 
 def minimum_of(a: Array, b: Array) -> Array:

@@ -77,8 +77,12 @@ def scan_extreme(name: str, x: Array, axis: int) -> tuple[Array, Array]:
                 best = canonical(best)
             values[:, 0] = best
             for i in range(1, lines.shape[1]):
-                after = np.where(best != best, best, join(best, lines[:, i]))
-                at = np.where((best == best) & (after != best), i, at)
+                after = np.where(_nan(best), best, join(best, lines[:, i]))
+                at = np.where(~_nan(best) & (after != best), i, at)
                 best = canonical(after) if after.dtype.kind == "f" else after
                 values[:, i], indices[:, i] = best, at
         return narrow(join_lines(values, x.shape, (axis,)), x), join_lines(indices, x.shape, (axis,))
+
+
+def _nan(x: Array) -> Array:
+    return np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, bool)

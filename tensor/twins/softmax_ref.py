@@ -37,10 +37,7 @@ def softmax_backward(g: Array, y: Array, axis: int, logarithm: bool) -> Array:
     a, _ = to_lines(compute(g), (axis,))
     b, _ = to_lines(compute(y), (axis,))
     with np.errstate(all="ignore"):
-        if logarithm:
-            d = fma(-exp(b), sums(a)[:, None], a)
-        else:
-            d = (a - dots(a, b)[:, None]) * b
+        d = fma(-exp(b), sums(a)[:, None], a) if logarithm else (a - dots(a, b)[:, None]) * b
         return narrow(join_lines(canonical(d), g.shape, (axis,)), g)
 
 
