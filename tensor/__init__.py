@@ -12,6 +12,7 @@ _kernels = load_kernels("tensor")
 
 # Module → the public names that it defines; a module that is public itself stands for itself.
 _HOMES = {
+    "tensor.autograd.anomaly": "checked",
     "tensor.device": "Device MemorySpace",
     "tensor.errors": (
         "AnomalyError AxisError BudgetExceeded DeviceError DtypeError GradientError ReadOnlyError ShapeError "
@@ -53,7 +54,7 @@ _HOMES = {
     "tensor.memory": "ComputeBudget budget",
     "tensor.tensor_digest": "digest",
 }
-_MODULES = "device elementary memory product random reduction"
+_MODULES = "autograd device elementary memory product random reduction"
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PUBLIC |= {name: f"tensor.{name}" for name in _MODULES.split()}
 

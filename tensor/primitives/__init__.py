@@ -61,6 +61,7 @@ The fields, in the order in which they are asked for:
 - `samples(rng)` yields small inputs: float64 arrays stand for every dtype of the row (they are cast), arrays of
   another dtype stay what they are. The tests run on them: shape rule, twin against kernel, gradients, tangents,
   batches. A row without samples fails the tests.
+- `check(inputs, params)` raises for what `tensor.checked()` refuses before the row runs (a division of ints by zero).
 - `oracle(arrays, params)` is the meaning by an independent implementation (numpy, scipy), compared to `tolerance`.
 
 Conventions that rows share: names are the array API's where it has one in lower case without `__` (`add`, `mul`, `div`,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensor.primitives.elementwise import ORDERED, numpy_oracle, one_input, twin_of
 from tensor.primitives.primitive import ALL, FLOATS, INTEGERS, NUMBERS, Sample
-from tensor.primitives.rules import elementwise
+from tensor.primitives.rules import elementwise, negative_shift
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,16 +76,17 @@ def _logical(name: str, summary: str) -> None:
     )
 
 
-def _bitwise(name: str, dtypes: tuple[str, ...], summary: str, *, oracle: bool = True) -> None:
+def _bitwise(name: str, dtypes: tuple[str, ...], summary: str, *, shifts: bool = False) -> None:
     elementwise(
         name,
         arity=2,
         dtypes=dtypes,
         summary=summary,
         category="bitwise",
+        check=negative_shift(name) if shifts else None,
         twin=twin_of(name),
         samples=_bits,
-        oracle=numpy_oracle(name) if oracle else None,
+        oracle=None if shifts else numpy_oracle(name),
     )
 
 
@@ -122,13 +123,13 @@ _bitwise(
     "bitwise_left_shift",
     INTEGERS,
     "Bits moved up; 0 for a shift by the width or more, or by a negative number.",
-    oracle=False,
+    shifts=True,
 )
 _bitwise(
     "bitwise_right_shift",
     INTEGERS,
     "Bits moved down, the sign filled in; all of them for the width or more, or below 0.",
-    oracle=False,
+    shifts=True,
 )
 elementwise(
     "bitwise_not",

@@ -18,7 +18,7 @@ from tensor.primitives.primitive import (
     keep,
 )
 from tensor.primitives.registry import register
-from tensor.primitives.rules import ELEMENTWISE_BATCH, call, elementwise
+from tensor.primitives.rules import ELEMENTWISE_BATCH, call, elementwise, zero_divisor
 from tensor.primitives.spec import Spec, name_of
 
 if TYPE_CHECKING:
@@ -235,6 +235,7 @@ elementwise(
     arity=2,
     dtypes=REALS,
     summary="Quotient rounded down; an integer divided by 0 is 0.",
+    check=zero_divisor("floor_div"),
     partials=lambda node: (None, None),
     twin=twin_of("floor_div"),
     samples=two_inputs,
@@ -245,6 +246,7 @@ elementwise(
     arity=2,
     dtypes=REALS,
     summary="Remainder of floor_div: it has the sign of the divisor; an integer modulo 0 is 0.",
+    check=zero_divisor("mod"),
     keeps=keep(inputs=(0, 1)),
     partials=lambda node: (lambda t: t, lambda t: -(t * call("floor_div", node.inputs[0], node.inputs[1]))),
     twin=twin_of("mod"),
@@ -328,14 +330,28 @@ elementwise(
     samples=one_input,
     oracle=numpy_oracle("abs"),
 )
+
+
+def _sign_turns(t: Tensor, node: Any) -> Tensor | None:
+    """How z / |z| moves with z: the part of t across z, over |z|. It is its own transpose."""
+    x, direction = node.inputs[0], node.outputs[0]
+    if not is_complex(x):
+        return None
+    along = call("real", call("conj", direction) * t)
+    size = call("abs", x)
+    return (t - direction * call("make_complex", along, along * 0)) / call("make_complex", size, size * 0)
+
+
 elementwise(
     "sign",
     arity=1,
     dtypes=NUMBERS,
     summary="−1, 0 or 1; z / |z| of a complex number; NaN of NaN.",
-    partials=lambda node: (None,),
+    keeps=keep(inputs=(0,), outputs=(0,)),
+    vjp=lambda g, node: (_sign_turns(g, node),),
+    jvp=lambda tangents, node: _sign_turns(tangents[0], node),
     twin=twin_of("sign"),
-    samples=lambda rng: [Sample(*s.inputs, dtypes=REALS) for s in one_input(rng)],
+    samples=one_input,
     oracle=numpy_oracle("sign"),
 )
 elementwise(

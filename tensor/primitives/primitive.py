@@ -125,6 +125,7 @@ class Primitive(PrimitiveBase):
         tolerance: float = 1e-10,
         in_place: tuple[int, ...] = (),
         arity: int | None = None,
+        check: Callable[[tuple[Tensor, ...], Params], None] | None = None,
     ) -> None:
         from tensor.primitives import rules
 
@@ -158,6 +159,7 @@ class Primitive(PrimitiveBase):
         self.in_place = in_place  # inputs that the kernel overwrites: result i lies where input in_place[i] was
         self.op_name = op
         self.arity = arity
+        self.check = check
 
     @property
     def differentiable(self) -> bool:

@@ -286,6 +286,41 @@ def no_cost(specs: Sequence[Any], outs: Sequence[Any], params: Any) -> tuple[int
     return 0, 0
 
 
+# --- what checked mode refuses ---------------------------------------------------------------------------------------
+
+
+def _is_integer(x: Any) -> bool:
+    return name_of(x.dtype).startswith(("int", "uint"))
+
+
+def zero_divisor(name: str) -> Callable[[Sequence[Tensor], Any], None]:
+    """A row's `check`: ZeroDivisionError where an integer of the second input is 0."""
+
+    def check(inputs: Sequence[Tensor], params: Any) -> None:
+        from tensor.autograd.anomaly import first_true
+
+        divisor = inputs[1]
+        at = first_true(divisor == 0) if _is_integer(divisor) else None
+        if at is not None:
+            raise ZeroDivisionError(f"{name}: the divisor {Spec(divisor.shape, divisor.dtype)!r} is 0 at {at}")
+
+    return check
+
+
+def negative_shift(name: str) -> Callable[[Sequence[Tensor], Any], None]:
+    """A row's `check`: ValueError where the second input is negative."""
+
+    def check(inputs: Sequence[Tensor], params: Any) -> None:
+        from tensor.autograd.anomaly import first_true
+
+        distance = inputs[1]
+        at = first_true(distance < 0)
+        if at is not None:
+            raise ValueError(f"{name}: the shift {Spec(distance.shape, distance.dtype)!r} is negative at {at}")
+
+    return check
+
+
 # --- elementwise rows ------------------------------------------------------------------------------------------------
 
 

@@ -264,7 +264,7 @@ PyObject* py_record(PyObject*, PyObject* args) {
     return nullptr;
   for (PyObject* tuple : {inputs, outs})
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
-      if (!is_tensor(PyTuple_GET_ITEM(tuple, i)) || (tuple == outs && as_tensor(PyTuple_GET_ITEM(tuple, i))->storage == nullptr)) {
+      if (!is_tensor(PyTuple_GET_ITEM(tuple, i))) {
         PyErr_SetString(PyExc_TypeError, "record: inputs and outs must be tuples of Tensors");
         return nullptr;
       }

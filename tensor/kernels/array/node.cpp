@@ -47,6 +47,18 @@ void node_dealloc(PyObject* self) {
   ending = false;
 }
 
+// Another object for the same elements, so that the node never owns what owns it.
+Tensor* without_history(const Tensor* t) {
+  if ((t->flags & kTraced) != 0) {
+    PyObject* self = as_object(const_cast<Tensor*>(t));
+    return as_tensor(call_python("tensor.autograd.trace", "detach_traced", &self, 1));
+  }
+  storage_incref(t->storage);
+  Tensor* other = tensor_over(t->storage, t->data, t->dtype, t->ndim, t->shape(), t->strides());
+  if (other != nullptr) other->device = t->device;
+  return other;
+}
+
 const char* name_of(const Node* n) {
   const char* name = n->primitive == nullptr ? nullptr : primitive_name(n->primitive);
   return name == nullptr ? "an operation" : name;
@@ -99,13 +111,10 @@ PyObject* get_outputs(PyObject* self, void*) {
     PyObject* value = Py_NewRef(link.value);
     if (!unchanged(n, link, "output", i)) Py_CLEAR(value);
     if (value != nullptr && is_tensor(value) && modes.grad) {  // its history again, for gradients of gradients
-      Tensor* saved = as_tensor(value);
-      storage_incref(saved->storage);
-      Tensor* again = tensor_over(saved->storage, saved->data, saved->dtype, saved->ndim, saved->shape(), saved->strides());
+      Tensor* again = without_history(as_tensor(value));
       Py_DECREF(value);
       value = as_object(again);
       if (again != nullptr) {
-        again->device = saved->device;
         again->node = Py_NewRef(self);
         again->output_index = uint32_t(i);
       }
@@ -176,6 +185,7 @@ PyObject* get_params(PyObject* self, void*) {
   return Py_NewRef(params == nullptr ? Py_None : params);
 }
 PyObject* get_sequence(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(as_node(self)->sequence); }
+PyObject* get_output_count(PyObject* self, void*) { return PyLong_FromLong(as_node(self)->outputs); }
 PyObject* get_released(PyObject* self, void*) { return PyBool_FromLong(as_node(self)->links == nullptr); }
 
 PyObject* release(PyObject* self, PyObject*) {
@@ -197,6 +207,7 @@ PyGetSetDef node_getset[] = {
     {"edges", get_edges, nullptr, "Where gradients of the inputs go: (Node, output index), a leaf Tensor, or None.", nullptr},
     {"needs", get_needs, nullptr, "Whether the gradient of each input is wanted.", nullptr},
     {"sequence", get_sequence, nullptr, "Counts up with every recorded operation.", nullptr},
+    {"output_count", get_output_count, nullptr, "How many results it has.", nullptr},
     {"released", get_released, nullptr, "Whether release() was called.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -284,11 +295,8 @@ int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* para
     link = Link{nullptr, nullptr, 0, 0};
     n->outputs = uint16_t(i + 1);
     if (kept(keeps, i, 16)) {
-      storage_incref(t->storage);
-      Tensor* saved = tensor_over(t->storage, t->data, t->dtype, t->ndim, t->shape(), t->strides());
-      link.value = as_object(saved);
-      link.version = t->storage->version;
-      if (saved != nullptr) saved->device = t->device;
+      link.value = as_object(without_history(t));
+      link.version = t->storage == nullptr ? 0 : t->storage->version;
     } else {
       link.value = spec_of(t);
     }

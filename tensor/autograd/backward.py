@@ -1,0 +1,290 @@
+"""The reverse pass: gradients along the tape.
+
+Nodes are numbered as they are made, so every reader of a tensor has a higher number than its maker. The pass takes the
+highest number first from a heap; when a node's turn comes, all gradients of its results have arrived. Gradients add up
+in the order in which they arrive: by falling number of the reader, then by the position of the input. There is no
+recursion, and a node gives its saved tensors back as soon as it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from tensor import _kernels
+from tensor.autograd.trace import Tracer, levels_active, underlying
+from tensor.errors import GradientError, ShapeError
+from tensor.primitives.rules import zeros_like_spec
+from tensor.primitives.spec import Spec, name_of
+
+__all__ = ["backward", "gradients", "require_grad", "zero_grad"]
+
+Tensor = Any
+Key = Any  # of a result: (number of its node, which result); of a leaf: its id
+
+
+def key_of(x: Tensor) -> Key:
+    """What a tensor is called on the tape."""
+    node = x.node
+    return id(x) if node is None else (node.sequence, x.output_index)
+
+
+def backward(
+    x: Tensor, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False
+) -> None:
+    """Adds d(sum(x·gradient))/d(leaf) to the `.grad` of each leaf that x was computed from.
+
+    A 0-d x needs no gradient: it is 1. `create_graph` records the pass itself, so that the gradients can be
+    differentiated again; `retain_graph` keeps the saved tensors for another pass. If it fails, no `.grad` changes.
+
+    Raises GradientError if x does not require gradients, is not 0-d and comes without a gradient, or if its graph was
+    used up by an earlier pass; ShapeError for a gradient of another shape.
+
+    >>> import tensor as tn
+    >>> x = tn.asarray([1.0, 2.0]).requires_grad_()
+    >>> (x * x).sum().backward()
+    >>> x.grad.tolist()
+    [2.0, 4.0]
+    """
+    if isinstance(x, Tracer):
+        raise GradientError(
+            f"backward: inside {x.main.name} there are no leaves to write to (hint: tensor.autograd.grad)"
+        )
+    seed = _seed(x, gradient, "backward")
+    leaves: dict[int, list[Tensor]] = {}
+    before = _kernels.set_grad_mode(create_graph)
+    try:
+        _propagate([(x, seed)], leaves, None, None, keep=retain_graph or create_graph)
+        owned = {id(seed)}
+        updates = []
+        for leaf, g in leaves.values():
+            total = g if leaf.grad is None else leaf.grad + g
+            if not create_graph and total is g:
+                if id(g) in owned or g.is_view:
+                    total = g.clone()
+                elif g.requires_grad:
+                    total = g.detach()
+            owned.add(id(total))
+            updates.append((leaf, total))
+    finally:
+        _kernels.set_grad_mode(before)
+    for leaf, total in updates:
+        leaf.grad = total
+
+
+def _seed(x: Tensor, gradient: Tensor | None, name: str) -> Tensor:
+    if not x.requires_grad:
+        raise GradientError(
+            f"{name}: {Spec(x.shape, x.dtype)!r} does not require gradients "
+            f"(hint: requires_grad_() on a leaf before computing from it; detach() and no_grad cut the graph)"
+        )
+    if gradient is None:
+        if x.ndim != 0:
+            raise GradientError(
+                f"{name}: {Spec(x.shape, x.dtype)!r} is not a scalar, the gradient to start from must be given "
+                f"(hint: .sum().backward())"
+            )
+        from tensor.functions.creation import ones
+
+        return ones(x.shape, dtype=x.dtype, device=x.device)
+    if gradient.shape != x.shape or gradient.dtype != x.dtype:
+        raise ShapeError(
+            f"{name}: the gradient must be {Spec(x.shape, x.dtype)!r}, got {Spec(gradient.shape, gradient.dtype)!r}"
+        )
+    return gradient
+
+
+def gradients(
+    outputs: Sequence[Tensor],
+    seeds: Sequence[Tensor],
+    wanted: Sequence[Tensor],
+    *,
+    start: int = 0,
+    keep: bool = False,
+) -> tuple[list[Tensor | None], bool]:
+    """The gradients of sum(outputs·seeds) with respect to the wanted tensors, None where nothing depends on one; and
+    whether the outputs also depend on something else that requires gradients.
+
+    `start` is the tape's number when the function began: older nodes are constants. The pass itself is recorded exactly
+    if somebody can differentiate it: the outputs, seeds or wanted tensors depend on more than the leaves.
+    """
+    roots = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    capture: dict[Key, list[Tensor]] = {key_of(w): [] for w in wanted}
+    needed, foreign = _scan([o for o, _ in roots], capture, start)
+    followed = foreign or underlying(seeds) or any(w.node is not None for w in wanted) or _followed(outputs, wanted)
+    create_graph = _kernels.grad_mode() and followed
+    before = _kernels.set_grad_mode(create_graph)
+    try:
+        _propagate(roots, {}, capture, needed, keep=keep or create_graph)
+        found = [capture[key_of(w)] for w in wanted]
+        results = [g[0] if g else None for g in found]
+    finally:
+        _kernels.set_grad_mode(before)
+    if not create_graph:
+        results = [g.detach() if g is not None and g.requires_grad else g for g in results]
+    return results, foreign
+
+
+def reaches_others(outputs: Sequence[Tensor], leaves: Sequence[Tensor], start: int) -> bool:
+    """Whether the outputs depend on something that requires gradients besides the leaves."""
+    return _scan([o for o in outputs if o.requires_grad], {key_of(x): None for x in leaves}, start)[1]
+
+
+def _followed(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> bool:
+    """Whether tracers are at work here while an outer tape may follow what lies below them."""
+    traced = any(isinstance(x, Tracer) for x in (*outputs, *wanted))
+    return traced and levels_active()
+
+
+def _scan(outputs: Sequence[Tensor], capture: dict[Key, Any], start: int) -> tuple[set[int], bool]:
+    """The numbers of the nodes on a way to a captured tensor, and whether anything else requires gradients."""
+    nodes: dict[int, Any] = {}
+    stack = []
+    foreign = False
+    for o in outputs:
+        key = key_of(o)
+        if key in capture:
+            continue
+        if o.node is None or o.node.sequence < start:
+            foreign = True
+        elif o.node.sequence not in nodes:
+            nodes[o.node.sequence] = o.node
+            stack.append(o.node)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is None:
+                continue
+            if type(edge) is tuple:
+                number = edge[0].sequence
+                if (number, edge[1]) in capture:
+                    continue
+                if number < start:
+                    foreign = True
+                elif number not in nodes:
+                    nodes[number] = edge[0]
+                    stack.append(edge[0])
+            elif id(edge) not in capture:
+                foreign = True
+    needed: set[int] = set()
+    for number in sorted(nodes):
+        for edge in nodes[number].edges:
+            if edge is None:
+                continue
+            if type(edge) is tuple:
+                if (edge[0].sequence, edge[1]) in capture or edge[0].sequence in needed:
+                    needed.add(number)
+                    break
+            elif id(edge) in capture:
+                needed.add(number)
+                break
+    return needed, foreign
+
+
+def _propagate(
+    roots: Sequence[tuple[Tensor, Tensor]],
+    leaves: dict[int, list[Tensor]],
+    capture: dict[Key, list[Tensor]] | None,
+    needed: set[int] | None,
+    *,
+    keep: bool,
+) -> None:
+    """Carries gradients from the roots down; into `leaves`, or into `capture`, where the pass stops."""
+    pending: dict[int, list[Any]] = {}  # number → [node, gradient of result 0, of result 1, …]
+    heap: list[int] = []
+
+    def arrive(edge: Any, g: Tensor) -> None:
+        if type(edge) is tuple:
+            node, i = edge
+            number = node.sequence
+            if capture is not None:
+                found = capture.get((number, i))
+                if found is not None:
+                    if found:
+                        found[0] = found[0] + g
+                    else:
+                        found.append(g)
+                    return
+                if number not in needed:  # type: ignore[operator]
+                    return
+            entry = pending.get(number)
+            if entry is None:
+                entry = pending[number] = [node, *(None,) * node.output_count]
+                heappush(heap, -number)
+            old = entry[i + 1]
+            entry[i + 1] = g if old is None else old + g
+        elif capture is not None:
+            found = capture.get(id(edge))
+            if found is not None:
+                if found:
+                    found[0] = found[0] + g
+                else:
+                    found.append(g)
+        else:
+            leaf = leaves.get(id(edge))
+            if leaf is None:
+                leaves[id(edge)] = [edge, g]
+            else:
+                leaf[1] = leaf[1] + g
+
+    for x, seed in roots:
+        arrive(x if x.node is None else (x.node, x.output_index), seed)
+    checked = _kernels.checked_mode()
+    while heap:
+        node, *grads = pending.pop(-heappop(heap))
+        primitive = node.primitive
+        if len(grads) == 1:
+            (g,) = grads
+        elif primitive.sparse_gradients or None not in grads:
+            g = tuple(grads)
+        else:
+            g = tuple([zeros_like_spec(o) if d is None else d for d, o in zip(grads, node.outputs, strict=True)])
+        if primitive.vjp is None:
+            raise GradientError(no_derivative(primitive))
+        results = primitive.vjp(g, node)
+        if checked:
+            from tensor.autograd.anomaly import check_gradients
+
+            check_gradients(node, results)
+        edges = node.edges
+        if not keep:
+            node.release()
+        for edge, result in zip(edges, results, strict=True):
+            if edge is not None and result is not None:
+                arrive(edge, result)
+
+
+def no_derivative(primitive: Any) -> str:
+    """What to say where a gradient meets a row that has none."""
+    return f"{primitive.name} has no derivative (hint: .detach() its inputs)"
+
+
+def require_grad(x: Tensor) -> Tensor:
+    """x as a leaf that collects gradients: `x.requires_grad_()`. Raises DtypeError unless x is of floats or complex.
+
+    >>> import tensor as tn
+    >>> tn.autograd.require_grad(tn.ones((2,))).requires_grad
+    True
+    """
+    return x.requires_grad_()
+
+
+def zero_grad(tensors: Any) -> None:
+    """Forgets the gradients of every tensor in a tree: `.grad` becomes None.
+
+    >>> import tensor as tn
+    >>> x = tn.ones((2,)).requires_grad_()
+    >>> x.sum().backward()
+    >>> tn.autograd.zero_grad([x])
+    >>> x.grad is None
+    True
+    """
+    from tensor.autograd.pytree import tree_leaves
+
+    for x in tree_leaves(tensors):
+        x.grad = None
+
+
+def floating(x: Any) -> bool:
+    """Whether x is a tensor of floats or complex numbers."""
+    return isinstance(x, _kernels.Tensor) and name_of(x.dtype).startswith(("float", "bfloat", "complex"))

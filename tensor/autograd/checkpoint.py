@@ -1,0 +1,135 @@
+"""Checkpoints: a function's intermediate results are not kept; the gradient's pass computes them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from tensor import _kernels
+from tensor.autograd.backward import gradients, key_of
+from tensor.autograd.custom import Call, Outs, batch_main
+from tensor.autograd.grad_mode import enable_grad
+from tensor.autograd.jvp import JvpTracer
+from tensor.autograd.pytree import tree_flatten, tree_unflatten
+from tensor.autograd.trace import Tracer, apply_traced, leaf
+from tensor.autograd.vmap import BatchTracer, unwrap
+from tensor.primitives.rules import batch_size
+
+__all__ = ["checkpoint"]
+
+Tensor = Any
+
+
+class _Escaped(Exception):
+    """A tracer came in through a closure: the call cannot be kept apart from its level."""
+
+
+class CheckpointCall(Call):
+    """A call whose derivative runs the function again, recorded this time.
+
+    The tensors that the function closes over are found while it runs: the dispatcher notes every input that requires
+    gradients although recording is off. They become inputs of the node after the arguments.
+    """
+
+    def __init__(self, fn: Callable[[Outs], Outs]) -> None:
+        super().__init__("checkpoint")
+        self.fn = fn
+        self.count = 0
+
+    def evaluate(self, inputs: Outs) -> Outs:
+        return self.fn(inputs)
+
+    def call(self, inputs: Outs) -> Outs:
+        self.count = len(inputs)
+        traced = any(isinstance(x, Tracer) for x in inputs)
+        noted: list[Tensor] = []
+        before = _kernels.set_grad_mode(False)
+        outer = _kernels.capture(noted)
+        try:
+            outs: Outs = apply_traced(self, inputs, None) if traced else self.evaluate(inputs)
+        finally:
+            _kernels.capture(outer)
+            _kernels.set_grad_mode(before)
+        if not traced:
+            if any(isinstance(o, Tracer) for o in outs):
+                raise _Escaped
+            outs = tuple([o.detach() for o in outs])
+        if outer is not None:
+            outer.extend(noted)
+        known = {key_of(x) for x in inputs}
+        closed = []
+        for x in noted:
+            key = key_of(x)
+            if key not in known:
+                known.add(key)
+                closed.append(x)
+        everything = (*inputs, *closed)
+        if before and any(x.requires_grad for x in everything):
+            _kernels.record(self, everything, None, outs)
+        return outs
+
+    def vjp(self, g: Any, node: Any) -> Sequence[Tensor | None]:
+        everything, needs = node.inputs, node.needs
+        inputs, closed = everything[: self.count], everything[self.count :]
+        start = _kernels.tape_sequence()
+        leaves = [leaf(x) if need else x for x, need in zip(inputs, needs, strict=False)]
+        with enable_grad():
+            outs = self.evaluate(tuple(leaves))
+        wanted = [x for x, need in zip(leaves, needs, strict=False) if need]
+        seeds = g if isinstance(g, tuple) else (g,)
+        found = iter(gradients(outs, seeds, [*wanted, *closed], start=start)[0])
+        return [next(found) if need else None for need in needs[: self.count]] + list(found)
+
+    def batch(self, inputs: Outs, dims: tuple[int | None, ...], params: Any) -> tuple[Any, Any]:
+        main = batch_main()
+        size = batch_size(inputs, dims)
+
+        def whole(values: Outs) -> Outs:
+            with main.running():
+                one = [x if d is None else BatchTracer.like(main, x, d) for x, d in zip(values, dims, strict=True)]
+                return tuple([unwrap(o, main, size, 0) for o in self.fn(tuple(one))])
+
+        outs = CheckpointCall(whole).call(inputs)
+        return outs, (0,) * len(outs)
+
+
+def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """fn with less memory and more work: the gradient's pass runs fn again instead of keeping what it computed.
+
+    Arguments and results are trees; tensors that fn closes over get their gradients too. fn must compute the same both
+    times; random numbers are functions of keys, so they do. Bits are those of the plain function.
+
+    >>> import tensor as tn
+    >>> f = tn.autograd.checkpoint(lambda x: (x * x * x).sum())
+    >>> tn.autograd.grad(f)(tn.asarray([1.0, 2.0])).tolist()
+    [3.0, 12.0]
+    """
+
+    @wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, treedef = tree_flatten(args)
+        at = [i for i, x in enumerate(leaves) if isinstance(x, _kernels.Tensor)]
+        inputs = tuple([leaves[i] for i in at])
+        if not _kernels.grad_mode() or any(isinstance(x, JvpTracer) for x in inputs):
+            return fn(*args, **kwargs)
+        trees: list[Any] = []
+        fixed = [None if isinstance(x, _kernels.Tensor) else x for x in leaves]
+
+        def flat(tensors: Outs) -> Outs:
+            full = list(fixed)
+            for i, x in zip(at, tensors, strict=True):
+                full[i] = x
+            outs, out_tree = tree_flatten(fn(*tree_unflatten(treedef, full), **kwargs))
+            trees[:] = [out_tree]
+            if not all(isinstance(o, _kernels.Tensor) for o in outs):
+                raise _Escaped
+            return tuple(outs)
+
+        try:
+            outs = CheckpointCall(flat).call(inputs)
+        except _Escaped:
+            return fn(*args, **kwargs)
+        return tree_unflatten(trees[0], outs)
+
+    return wrapped
