@@ -15,8 +15,8 @@ _HOMES = {
     "tensor.autograd.anomaly": "checked",
     "tensor.device": "Device MemorySpace",
     "tensor.errors": (
-        "AnomalyError AxisError BudgetExceeded DeviceError DtypeError GradientError ReadOnlyError ShapeError "
-        "TensorError TraceError"
+        "AnomalyError AxisError BudgetExceeded DeviceError DtypeError GradientError LinalgError ReadOnlyError "
+        "ShapeError TensorError TensorFileError TraceError"
     ),
     "tensor.functions.creation": (
         "arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu "
@@ -51,10 +51,11 @@ _HOMES = {
         "broadcast_arrays broadcast_shapes broadcast_to cat chunk concat expand_dims flatten flip moveaxis pad "
         "permute_dims repeat reshape roll split squeeze stack tile unstack"
     ),
+    "tensor.io.files": "load save",
     "tensor.memory": "ComputeBudget budget",
     "tensor.tensor_digest": "digest",
 }
-_MODULES = "autograd device elementary memory product random reduction"
+_MODULES = "autograd device elementary fft io linalg memory product random reduction sparse"
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PUBLIC |= {name: f"tensor.{name}" for name in _MODULES.split()}
 

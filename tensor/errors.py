@@ -9,6 +9,8 @@ TensorError
 ├── TraceError        (TypeError)    a value asked of a tensor that stands for many, or outlives its transformation
 ├── GradientError     (RuntimeError) a gradient that cannot be had: no graph, graph used up, not a scalar, wrong rule
 ├── AnomalyError      (ArithmeticError)  checked mode met a NaN, or an infinite gradient
+├── LinalgError       (ValueError)   a matrix that has no such decomposition or solution: .function .matrix .detail
+├── TensorFileError   (ValueError)   a file that does not hold what its format says: .path .offset .field .expected .found
 └── BudgetExceeded    (MemoryError)  a buffer that does not fit into the memory budget
 """
 
@@ -49,6 +51,46 @@ class GradientError(TensorError, RuntimeError):
 
 class AnomalyError(TensorError, ArithmeticError):
     """Checked mode met a NaN in a result, or a NaN or infinity in a gradient."""
+
+
+class LinalgError(TensorError, ValueError):
+    """A matrix has no such decomposition, inverse or solution.
+
+    `function` was asked, `matrix` is the index of the matrix in the batch (counted through all leading dimensions),
+    `detail` the rest of the sentence.
+
+    >>> str(LinalgError("inv", 3, "the matrix is singular: pivot 2 is 0"))
+    'inv: matrix 3 of the batch: the matrix is singular: pivot 2 is 0'
+    """
+
+    def __init__(self, function: str, matrix: int | None, detail: str) -> None:
+        self.function = function
+        self.matrix = matrix
+        self.detail = detail
+        where = "" if matrix is None else f"matrix {matrix} of the batch: "
+        super().__init__(f"{function}: {where}{detail}")
+
+    def __reduce__(self) -> tuple[type[LinalgError], tuple[str, int | None, str]]:
+        return type(self), (self.function, self.matrix, self.detail)
+
+
+class TensorFileError(TensorError, ValueError):
+    """A damaged or hostile file of tensors; nothing was allocated for its elements.
+
+    >>> str(TensorFileError("a.safetensors", 8, "header", "'{'", "'['"))
+    "a.safetensors: byte 8, header: expected '{', got '['"
+    """
+
+    def __init__(self, path: str, offset: int, field: str, expected: str, found: str) -> None:
+        self.path = path
+        self.offset = offset
+        self.field = field
+        self.expected = expected
+        self.found = found
+        super().__init__(f"{path}: byte {offset}, {field}: expected {expected}, got {found}")
+
+    def __reduce__(self) -> tuple[type[TensorFileError], tuple[str, int, str, str, str]]:
+        return type(self), (self.path, self.offset, self.field, self.expected, self.found)
 
 
 class BudgetExceeded(TensorError, MemoryError):

@@ -66,6 +66,10 @@ void f32_to_half(int dtype, const float* x, uint16_t* out, size_t n);
 droveway::ElementwiseLoop special_f32(int op);
 droveway::ElementwiseLoop special_f64(int op);
 
+extern const droveway::LinalgKernels linalg_kernels;
+extern const droveway::FftKernels fft_kernels;
+extern const droveway::SparseKernels sparse_kernels;
+
 void philox_words(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, uint32_t* out, size_t n);
 void philox_uniform_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
 void philox_normal_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);

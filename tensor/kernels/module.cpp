@@ -247,6 +247,10 @@ void bind_elementwise(nb::module_& m);  // bindings/elementwise.cpp
 void bind_elementwise_call(nb::module_& m);
 void bind_fused(nb::module_& m);
 void bind_reduce(nb::module_& m);       // bindings/reduce.cpp
+void bind_linalg(nb::module_& m);       // bindings/linalg.cpp
+void bind_fft(nb::module_& m);          // bindings/fft.cpp
+void bind_sparse(nb::module_& m);       // bindings/sparse.cpp
+void bind_bytes(nb::module_& m);        // bindings/bytes.cpp
 }
 
 NB_MODULE(_kernels, m) {
@@ -263,5 +267,9 @@ NB_MODULE(_kernels, m) {
   droveway::bind_elementwise_call(m);
   droveway::bind_fused(m);
   droveway::bind_reduce(m);
+  droveway::bind_linalg(m);
+  droveway::bind_fft(m);
+  droveway::bind_sparse(m);
+  droveway::bind_bytes(m);
   bind_random(m);
 }

@@ -61,6 +61,10 @@ using ElementwiseLoop = void (*)(const Strip& strip);
 constexpr size_t kProbeWordsF32 = (38 + 2 * 18) * 16;
 constexpr size_t kProbeWordsF64 = (35 + 2 * 10) * 8;
 
+struct LinalgKernels;
+struct FftKernels;
+struct SparseKernels;
+
 struct TensorTable {
   // Every lane operation on x[0 … 32) (f32) or x[0 … 16) (f64), for the self-test.
   void (*probe_lanes_f32)(const float* x, uint32_t* out);
@@ -114,6 +118,12 @@ struct TensorTable {
   ElementwiseLoop (*cast)(int from, int to);
   // Reductions, normalisation, sorting, indexing, optimizer steps: reduce/table.hpp.
   const ReduceTable* reduce;
+  // Decompositions of matrices (linalg.hpp).
+  const LinalgKernels* linalg;
+  // Discrete Fourier transforms (fft.hpp).
+  const FftKernels* fft;
+  // Products with sparse matrices (sparse.hpp).
+  const SparseKernels* sparse;
   // Philox4x32-10: out[j] = word (skip + j) mod 4 at counter (lo, hi, c2, c3) of counter + (skip + j) div 4; skip < 4.
   void (*philox_words)(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, uint32_t* out, size_t n);
   // The same words, with c2 = c3 = 0, as uniform numbers in [0, 1) and as normal ones.

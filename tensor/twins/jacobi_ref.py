@@ -1,0 +1,231 @@
+"""Twin of tensor/kernels/linalg_jacobi.hpp: eigenvalues of Hermitian matrices and singular values, by Jacobi rotations.
+
+Rotations come in rounds of n/2 disjoint pairs (the circle method: Brent and Luk, "The solution of singular-value and
+symmetric eigenvalue problems on multiprocessor arrays", SIAM J. Sci. Stat. Comput. 6, 1985): place k turns with place
+h + k, h = n/2, then all places but the first move on by one. After n − 1 rounds, a sweep, every pair has met once and
+everything is where it was. Sweeps go on until one needs no rotation. Everything is computed in float64 on a matrix scaled by
+a power of two, whatever its type, and rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensor.twins.linalg_ref import Refused, householder
+from tensor.twins.planes_ref import Planes, dot, fma, largest, minus_product, norm_squared, plus_product, power_of_2
+
+Array = NDArray[Any]
+F64 = NDArray[np.float64]
+
+SWEEPS_MAX = 60
+SMALL = 2.0**-53  # eigh: |apq| up to this times √|app·aqq| is taken for 0,
+FLOOR = 2.0**-106  # and up to this in a matrix whose largest element is about 1
+SMALL_DOT = 2.0**-50  # svd: this times √n, which the dot product of n elements can tell from 0
+ASYMMETRY_MAX = {"float32": 2.0**-16, "complex64": 2.0**-16, "float64": 2.0**-40, "complex128": 2.0**-40}
+_TINY, _LIFT = 2.0**-900, 2.0**500  # a row whose squared length is below is measured on a larger scale
+
+
+class Turns(NamedTuple):
+    """Rotations of pairs (p, q): p' = c·p − conj(w)·q, q' = s·p + conj(z)·q on columns, with w and z themselves on rows."""
+
+    c: F64
+    s: F64
+    w: Planes
+    z: Planes
+    app: F64  # the diagonal after the rotation
+    aqq: F64
+    turned: NDArray[np.bool_]
+
+
+def turns(app: F64, aqq: F64, apq: Planes, small: float, floor: float) -> Turns:
+    """What makes [[app, apq], [conj(apq), aqq]] diagonal; the smaller of two angles."""
+    if apq.im is None:
+        size = np.abs(apq.re)
+        unit = Planes(np.where(apq.re < 0, -1.0, 1.0))
+    else:
+        size = np.sqrt(fma(apq.re, apq.re, apq.im * apq.im))
+        none = size == 0
+        unit = Planes(np.where(none, 1.0, apq.re / size), np.where(none, 0.0, apq.im / size))
+    turned = size > small * (np.sqrt(np.abs(app)) * np.sqrt(np.abs(aqq)))
+    turned &= size > floor
+    theta = (aqq - app) / (size + size)
+    t = np.copysign(1.0, theta) / (np.abs(theta) + np.sqrt(fma(theta, theta, 1.0)))
+    t = np.where(turned, t, 0.0)
+    c = 1.0 / np.sqrt(fma(t, t, 1.0))
+    s = t * c
+    unit = Planes(np.where(turned, unit.re, 1.0), None if unit.im is None else np.where(turned, unit.im, 0.0))
+    move = t * np.where(turned, size, 0.0)
+    return Turns(c, s, unit.scaled(s), unit.scaled(c), app - move, aqq + move, turned)
+
+
+def _turn(p: Planes, q: Planes, c: F64, s: F64, w: Planes, z: Planes) -> tuple[Planes, Planes]:
+    """c·p − w·q and s·p + z·q."""
+    return minus_product(p.scaled(c), w, q), plus_product(p.scaled(s), z, q)
+
+
+def _moved(n: int) -> NDArray[np.int64]:
+    """Which place each place's content comes from after a round."""
+    h = n // 2
+    if h == 1:
+        return np.arange(n)
+    top = [0, h, *range(1, h - 1)]
+    bottom = [*range(h + 1, n), h - 1]
+    return np.array(top + bottom)
+
+
+def _even(n: int) -> int:
+    return n + n % 2
+
+
+def eigh(x: Array) -> tuple[Array, Array]:  # [n, n] → [n] ascending, [n, n]
+    """Eigenvalues and, as columns, eigenvectors of (x + xᴴ)/2.
+
+    Refused with step −1 if x is not finite, −2 if it is not Hermitian within ASYMMETRY_MAX of its largest element, −3
+    if SWEEPS_MAX sweeps were not enough.
+
+    >>> eigh(np.array([[2.0, 0], [0, 1]]))
+    (array([1., 2.]), array([[0., 1.],
+           [1., 0.]]))
+    """
+    n = x.shape[0]
+    a = Planes.of(x)
+    finite = bool(np.isfinite(x).all())
+    if not finite:
+        raise Refused(-1)
+    scale = power_of_2(largest(a))
+    a = a.scaled(scale)
+    mirror = a.adjoint
+    apart = Planes(a.re - mirror.re, None if a.im is None or mirror.im is None else a.im - mirror.im)
+    if largest(apart) > ASYMMETRY_MAX[x.dtype.name] * largest(a):
+        raise Refused(-2)
+    half = Planes(0.5 * (a.re + mirror.re), None if a.im is None or mirror.im is None else 0.5 * (a.im + mirror.im))
+    even = _even(n)
+    a, v = Planes.zeros((even, even), half), Planes.zeros((even, n), half)
+    a[:n, :n] = half
+    np.fill_diagonal(v.re, 1.0)
+    with np.errstate(all="ignore"):
+        _rotate_until_diagonal(a, v)
+        values = np.diagonal(a.re)[:n].copy()
+    order = np.argsort(values, kind="stable")
+    real = np.dtype(x.dtype.type(0).real.dtype)
+    vectors = v[:n][order]
+    columns = Planes(vectors.re.T, None if vectors.im is None else vectors.im.T)
+    return Planes(values[order] / scale).as_type(real), columns.as_type(x.dtype)
+
+
+def _rotate_until_diagonal(a: Planes, v: Planes) -> None:
+    """a becomes diagonal; row k of v becomes the eigenvector (not conjugated) of place k."""
+    n = a.re.shape[0]
+    h, moved = n // 2, _moved(n)
+    for _ in range(SWEEPS_MAX):
+        needed = False
+        for _ in range(max(n - 1, 0)):
+            top, bottom = np.arange(h), np.arange(h, n)
+            r = turns(a.re[top, top], a.re[bottom, bottom], a[top, bottom], SMALL, FLOOR)
+            if r.turned.any():
+                needed = True
+                c, s, w, z = r.c[:, None], r.s[:, None], r.w[:, None], r.z[:, None]
+                a[:h], a[h:] = _turn(a[:h], a[h:], c, s, w, z)
+                v[:h], v[h:] = _turn(v[:h], v[h:], c, s, w.conj(), z.conj())
+                a[:, :h], a[:, h:] = _turn(a[:, :h], a[:, h:], r.c, r.s, r.w.conj(), r.z.conj())
+                a.re[top, top], a.re[bottom, bottom] = r.app, r.aqq
+                for grid in (a.re, a.im):
+                    if grid is not None:
+                        grid[top, bottom] = np.where(r.turned, 0.0, grid[top, bottom])
+                        grid[bottom, top] = np.where(r.turned, 0.0, grid[bottom, top])
+                if a.im is not None:
+                    a.im[top, top] = a.im[bottom, bottom] = 0.0
+            a[:, :], v[:, :] = a[moved][:, moved], v[moved]
+        if not needed:
+            return
+    raise Refused(-3)
+
+
+def svd(x: Array, full: bool) -> tuple[Array, Array, Array]:  # [m, n] → [m, k], [k] descending, [k, n]
+    """u·diag(s)·vh = x, k = min(m, n); with `full` u is [m, m] and vh is [n, n].
+
+    A wide matrix is decomposed as its adjoint. Q·R first, then one-sided rotations of the rows of R (Hestenes 1958; Drmač
+    and Veselić, "New fast and accurate Jacobi SVD algorithm", SIAM J. Matrix Anal. Appl. 29, 2008). Refused as eigh.
+
+    >>> svd(np.array([[0.0, 2], [1, 0]]), False)[1]
+    array([2., 1.])
+    """
+    if not np.isfinite(x).all():
+        raise Refused(-1)
+    m, n = x.shape
+    a = Planes.of(x)
+    if m < n:
+        a = a.adjoint
+    scale = power_of_2(largest(a))
+    with np.errstate(all="ignore"):
+        u, s, vh = _svd_tall(a.scaled(scale), full)
+        s = s / scale
+    real = np.dtype(x.dtype.type(0).real.dtype)
+    if m < n:
+        u, vh = vh.adjoint, u.adjoint
+    return u.as_type(x.dtype), Planes(s).as_type(real), vh.as_type(x.dtype)
+
+
+def _svd_tall(a: Planes, full: bool) -> tuple[Planes, F64, Planes]:
+    m, n = a.re.shape
+    q, r = householder(a.copy(), m if full else n)
+    even = _even(n)
+    rows, turned = Planes.zeros((even, n), a), Planes.zeros((even, n), a)
+    rows[:n] = r
+    np.fill_diagonal(turned.re, 1.0)
+    _rotate_until_orthogonal(rows, turned)
+    sizes, units = np.zeros(n), Planes.zeros((n, n), a)
+    for i in range(n):
+        squared, lift = norm_squared(rows[i]), 1.0
+        if squared < _TINY:
+            rows[i] = rows[i].scaled(_LIFT)
+            squared, lift = norm_squared(rows[i]), _LIFT
+        root = np.sqrt(squared)
+        sizes[i] = root / lift
+        if root != 0:
+            units[i] = rows[i].divided(root)
+    order = np.argsort(-sizes, kind="stable")
+    sizes, units, turned = sizes[order], units[order], turned[:n][order]
+    rank = int(np.count_nonzero(sizes))
+    if rank < n:  # the other right vectors: any basis of what is left
+        basis, _ = householder(units[:rank].adjoint.copy(), n)
+        units[rank:] = basis[:, rank:].adjoint
+    left = q.copy()
+    for row in range(m):  # u = q·j, j's columns are the rows of `turned`
+        left[row, :n] = _combination(q[row], turned, n)
+    return left, sizes, units
+
+
+def _combination(q: Planes, turned: Planes, n: int) -> Planes:
+    """Σ over i < n of q[i]·turned[:, i], one chain an element."""
+    total = Planes.zeros((n,), q)
+    for i in range(n):
+        total = plus_product(total, q[i], turned[:, i])
+    return total
+
+
+def _rotate_until_orthogonal(rows: Planes, turned: Planes) -> None:
+    """The rows become orthogonal; row k of `turned` is column k of the product of all rotations."""
+    even, n = rows.re.shape
+    small = SMALL_DOT * np.sqrt(np.float64(n))
+    h, moved = even // 2, _moved(even)
+    for _ in range(SWEEPS_MAX):
+        needed = False
+        for _ in range(max(even - 1, 0)):
+            app = np.array([norm_squared(rows[k]) for k in range(h)])
+            aqq = np.array([norm_squared(rows[h + k]) for k in range(h)])
+            parts = [dot(rows[k], rows[h + k]) for k in range(h)]
+            re, im = np.array([p[0] for p in parts]), np.array([p[1] for p in parts])
+            r = turns(app, aqq, Planes(re, None if rows.im is None else im), small, 0.0)
+            if r.turned.any():
+                needed = True
+                c, s, w, z = r.c[:, None], r.s[:, None], r.w[:, None], r.z[:, None]
+                rows[:h], rows[h:] = _turn(rows[:h], rows[h:], c, s, w, z)
+                turned[:h], turned[h:] = _turn(turned[:h], turned[h:], c, s, w.conj(), z.conj())
+            rows[:, :], turned[:, :] = rows[moved], turned[moved]
+        if not needed:
+            return
+    raise Refused(-3)
