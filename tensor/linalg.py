@@ -406,7 +406,7 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | Literal["f
         raise ValueError(f"matrix_norm: ord must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
     along = -2 if ord in (1, -1) else -1
     sums = sum(abs(x), axis=along, keepdims=True)
-    result = (max if ord > 0 else min)(sums, axis=(-2, -1), keepdims=True)  # type: ignore[operator]
+    result = (max if ord > 0 else min)(sums, axis=(-2, -1), keepdims=True)
     return result if keepdims else result.reshape(x.shape[:-2])
 
 

@@ -1,4 +1,4 @@
-"""Sparse matrices: stored by row (CSR), by place (COO) or in blocks (BSR), times dense ones, with one result everywhere.
+"""Sparse matrices stored by row (CSR), by place (COO) or in blocks (BSR), times dense ones: one result everywhere.
 
 A matrix is a small object around tensors; only its values carry gradients. Its indices are checked when it is made, and
 again before they are used. Duplicates add, in stored order.
@@ -161,7 +161,8 @@ def bsmm(a: BSR, dense: Tensor) -> Tensor:
     """a[m, k] · dense[k, n] (or [k]) for a matrix in blocks; as `spmm`.
 
     >>> import tensor as tn
-    >>> bsmm(BSR(tn.asarray([[[1.0, 2.0]]]), tn.asarray([0]), tn.asarray([0, 1]), (1, 2)), tn.asarray([3.0, 4.0])).tolist()
+    >>> a = BSR(tn.asarray([[[1.0, 2.0]]]), tn.asarray([0]), tn.asarray([0, 1]), (1, 2))
+    >>> bsmm(a, tn.asarray([3.0, 4.0])).tolist()
     [11.0]
     """
     if not isinstance(a, BSR):

@@ -10,7 +10,7 @@ from tensor.io.scanner import Scanner
 
 __all__ = ["TREE_KEY", "assemble", "flatten"]
 
-TREE_KEY = "droveway.tree"
+TREE_KEY = "droveway-tree/1"
 DEPTH_MAX = 100
 _NAME_OF_ONE = "tensor"
 _FIELD = f"__metadata__ {TREE_KEY!r}"

@@ -1,9 +1,9 @@
 """Rows of linear algebra: decompositions, solutions, determinants of the matrices in the last two dimensions.
 
-Everything is computed in float64 and rounded once, each matrix by itself. Gradients: M. B. Giles, "An extended collection
-of matrix derivative results for forward and reverse mode AD" (2008); S. F. Walter and L. Lehmann, "Algorithmic
-differentiation of linear algebra functions" (2010) for qr; J. Townsend, "Differentiating the singular value
-decomposition" (2016).
+Everything is computed in float64 and rounded once, each matrix by itself. Gradients: M. B. Giles, "An extended
+collection of matrix derivative results for forward and reverse mode AD" (2008); S. F. Walter and L. Lehmann,
+"Algorithmic differentiation of linear algebra functions" (2010) for qr; J. Townsend, "Differentiating the singular
+value decomposition" (2016).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from tensor.errors import DtypeError, GradientError, LinalgError, ShapeError
 from tensor.primitives.primitive import Primitive, Sample, keep
 from tensor.primitives.registry import register
-from tensor.primitives.rules import call, equal_dtypes, leading_batch, total_bytes
-from tensor.primitives.spec import Spec, name_of
+from tensor.primitives.rules import call, equal_dtypes, leading_batch
+from tensor.primitives.spec import Spec, name_of, total_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +81,7 @@ def _solve_shape(name: str) -> Callable[[Sequence[Any], Params], Spec]:
 # --- kernels and twins -----------------------------------------------------------------------------------------------
 
 
-def _refused(name: str, batch: int, index: int, status: int, dtype: str) -> LinalgError:
+def _refused(name: str, batch: bool, index: int, status: int, dtype: str) -> LinalgError:
     """The error for matrix `index`; status as in kernels/linalg.hpp."""
     if status == -1:
         detail = "the matrix has a NaN or an infinity"
@@ -111,7 +111,8 @@ def _kernel(name: str) -> Callable[[Any, Any, Params], None]:
             _OPS.index(name), inputs, outs, p.get("full", False), p.get("lower", False), p.get("unit", False)
         )
         if found is not None:
-            raise _refused(name, inputs[0].ndim > 2, *found, name_of(inputs[0].dtype))
+            index, status = found
+            raise _refused(name, inputs[0].ndim > 2, index, status, name_of(inputs[0].dtype))
 
     return kernel
 
@@ -135,7 +136,7 @@ def _twin(name: str, cores: tuple[int, ...]) -> Callable[[tuple[Any, ...], Param
             except linalg_ref.Refused as error:
                 status = error.step + 1 if error.step >= 0 else error.step
                 at = int(np.ravel_multi_index(index, batch)) if batch else 0
-                raise _refused(name, len(batch), at, status, x.dtype.name) from None
+                raise _refused(name, len(batch) > 0, at, status, x.dtype.name) from None
             parts = parts if isinstance(parts, tuple) else (parts,)
             if results is None:
                 results = [np.empty((*batch, *p.shape), p.dtype) for p in parts]
@@ -227,7 +228,7 @@ def _real_part(x: Tensor) -> Tensor:
 
 def _without_zeros(x: Tensor) -> tuple[Tensor, Tensor]:
     """Where x is 0, and x with 1 there."""
-    from tensor.functions.creation import ones, zeros
+    from tensor.functions.creation import ones
     from tensor.functions.elementwise import where
 
     none = x == 0
@@ -670,7 +671,7 @@ def _svd_samples(rng: np.random.Generator) -> Iterator[Sample]:
 SVD = _row(
     "svd",
     (2, 1, 2),
-    summary="Left singular vectors, singular values in descending order, adjoint of the right ones, by one-sided rotations.",
+    summary="Left singular vectors, singular values (descending), adjoint of the right vectors, by one-sided rotations.",
     shape=_svd_shape,
     keeps=keep(outputs=(0, 1, 2)),
     vjp=_svd_vjp,

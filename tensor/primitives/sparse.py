@@ -1,7 +1,7 @@
 """Rows of sparse matrices: their products with dense ones, and dense products at chosen places.
 
-A sparse matrix is its stored values and int64 tensors that say where they are. Duplicates add. An element of a product is
-one chain of fused multiply-adds over what its row stores, in stored order. Indices carry no gradient.
+A sparse matrix is its stored values and int64 tensors that say where they are. Duplicates add. An element of a product
+is one chain of fused multiply-adds over what its row stores, in stored order. Indices carry no gradient.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tensor.errors import DtypeError, ShapeError
 from tensor.primitives.primitive import Primitive, Sample, keep
 from tensor.primitives.registry import register
-from tensor.primitives.rules import call, total_bytes
-from tensor.primitives.spec import Spec, name_of
+from tensor.primitives.rules import call
+from tensor.primitives.spec import Spec, name_of, total_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -392,7 +392,7 @@ BSMM = register(
     Primitive(
         "bsmm",
         category="sparse",
-        summary="A block-sparse matrix (values[blocks, r, c], block columns, where each block row starts) times a dense one.",
+        summary="A block-sparse matrix (values[blocks, r, c], block columns, starts of block rows) times a dense one.",
         dtypes=DTYPES,
         shape=_bsmm_shape,
         kernel=_bsmm_kernel,

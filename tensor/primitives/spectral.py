@@ -1,7 +1,7 @@
 """Rows of Fourier transforms along the last dimension, of any length; computed in float64 and rounded once.
 
-`divide` says what the sum is divided by: 0 nothing, 1 the length n, 2 its square root. All three rows are linear (over the
-real numbers), so each gradient is a transform again.
+`divide` says what the sum is divided by: 0 nothing, 1 the length n, 2 its square root. All three rows are linear (over
+the real numbers), so each gradient is a transform again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tensor.errors import DtypeError, ShapeError
 from tensor.primitives.primitive import Primitive, Sample
 from tensor.primitives.registry import register
-from tensor.primitives.rules import call, leading_batch, total_bytes
-from tensor.primitives.spec import Spec, name_of
+from tensor.primitives.rules import call, leading_batch
+from tensor.primitives.spec import Spec, name_of, total_bytes
 
 if TYPE_CHECKING:
     import numpy as np

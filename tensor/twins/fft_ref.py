@@ -1,8 +1,8 @@
-"""Twin of tensor/kernels/fft.cpp: the discrete Fourier transform of any length, in float64 whatever the type, rounded once.
+"""Twin of tensor/kernels/fft.cpp: the discrete Fourier transform of any length, in float64, rounded once.
 
-Lengths whose prime factors are at most 13 go through the passes of Stockham's algorithm (radix 4, then 2, 3, 5, 7, 11, 13;
-Van Loan, "Computational frameworks for the fast Fourier transform", SIAM 1992, section 1.7); every other length through
-Bluestein's chirp (IEEE Trans. Audio Electroacoustics 18, 1970) and a power of two.
+Lengths whose prime factors are at most 13 go through the passes of Stockham's algorithm (radix 4, then 2, 3, 5, 7, 11,
+13; Van Loan, "Computational frameworks for the fast Fourier transform", SIAM 1992, section 1.7); every other length
+through Bluestein's chirp (IEEE Trans. Audio Electroacoustics 18, 1970) and a power of two.
 """
 
 from __future__ import annotations
@@ -83,11 +83,10 @@ def _passes(x: Pair, n: int) -> Pair:
         grid = (x[0].reshape(p, m, stride), x[1].reshape(p, m, stride))
         parts = _short([(grid[0][j], grid[1][j]) for j in range(p)], roots, n)
         out = (np.empty((m, p, stride)), np.empty((m, p, stride)))
-        for j, part in enumerate(parts):
-            if j != 0:
-                at = np.arange(m) * j * stride
-                part = _product(part, (roots[0][at][:, None], roots[1][at][:, None]))
-            out[0][:, j], out[1][:, j] = part
+        out[0][:, 0], out[1][:, 0] = parts[0]
+        for j in range(1, p):
+            at = np.arange(m) * j * stride
+            out[0][:, j], out[1][:, j] = _product(parts[j], (roots[0][at][:, None], roots[1][at][:, None]))
         x = (out[0].reshape(-1), out[1].reshape(-1))
         length, stride = m, stride * p
     return x

@@ -3,8 +3,8 @@
 Rotations come in rounds of n/2 disjoint pairs (the circle method: Brent and Luk, "The solution of singular-value and
 symmetric eigenvalue problems on multiprocessor arrays", SIAM J. Sci. Stat. Comput. 6, 1985): place k turns with place
 h + k, h = n/2, then all places but the first move on by one. After n − 1 rounds, a sweep, every pair has met once and
-everything is where it was. Sweeps go on until one needs no rotation. Everything is computed in float64 on a matrix scaled by
-a power of two, whatever its type, and rounded once.
+everything is where it was. Sweeps go on until one needs no rotation. Everything is computed in float64 on a matrix
+scaled by a power of two, whatever its type, and rounded once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TINY, _LIFT = 2.0**-900, 2.0**500  # a row whose squared length is below is mea
 
 
 class Turns(NamedTuple):
-    """Rotations of pairs (p, q): p' = c·p − conj(w)·q, q' = s·p + conj(z)·q on columns, with w and z themselves on rows."""
+    """Rotations of pairs: p becomes c·p − conj(w)·q, q becomes s·p + conj(z)·q as columns; as rows, with w and z."""
 
     c: F64
     s: F64
@@ -147,8 +147,9 @@ def _rotate_until_diagonal(a: Planes, v: Planes) -> None:
 def svd(x: Array, full: bool) -> tuple[Array, Array, Array]:  # [m, n] → [m, k], [k] descending, [k, n]
     """u·diag(s)·vh = x, k = min(m, n); with `full` u is [m, m] and vh is [n, n].
 
-    A wide matrix is decomposed as its adjoint. Q·R first, then one-sided rotations of the rows of R (Hestenes 1958; Drmač
-    and Veselić, "New fast and accurate Jacobi SVD algorithm", SIAM J. Matrix Anal. Appl. 29, 2008). Refused as eigh.
+    A wide matrix is decomposed as its adjoint. Q·R first, then one-sided rotations of the rows of R (Hestenes 1958;
+    Drmač and Veselić, "New fast and accurate Jacobi SVD algorithm", SIAM J. Matrix Anal. Appl. 29, 2008). Refused as
+    eigh.
 
     >>> svd(np.array([[0.0, 2], [1, 0]]), False)[1]
     array([2., 1.])

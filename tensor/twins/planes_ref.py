@@ -23,7 +23,7 @@ def fma(a: Any, b: Any, c: Any) -> F64:
 class Planes:
     """An array of numbers: `re`, and `im`, which is None where they are real. Slices are views."""
 
-    def __init__(self, re: F64, im: F64 | None = None) -> None:
+    def __init__(self, re: Any, im: Any = None) -> None:
         self.re = re
         self.im = im
 

@@ -28,10 +28,10 @@ def product(values: Array, columns: I64, starts: I64, dense: Array) -> Array:
     with np.errstate(all="ignore"):
         for row in range(len(starts) - 1):
             for e in range(int(starts[row]), int(starts[row + 1])):
-                for l in range(c):
+                for column in range(c):
                     part = slice(row * r, (row + 1) * r)
-                    x = dense[columns[e] * c + l]
-                    out[part] = fma(values[e, :, l][:, None], x[None, :], out[part])
+                    x = dense[columns[e] * c + column]
+                    out[part] = fma(values[e, :, column][:, None], x[None, :], out[part])
     out[np.isnan(out)] = np.nan
     return out
 

@@ -1,7 +1,8 @@
 """Twin of tensor/kernels/twiddles.hpp: the n-th roots of unity, computed to about 100 bits and rounded once.
 
-A number is a pair (high, low) whose sum it is (Dekker 1971). The angle of root k is brought to an eighth of the circle in
-integers; sine and cosine come from their Taylor series for about 2·√n angles, and from the sum of two angles for all others.
+A number is a pair (high, low) whose sum it is (Dekker 1971). The angle of root k is brought to an eighth of the circle
+in integers; sine and cosine come from their Taylor series for about 2·√n angles, and from the sum of two angles for all
+others.
 """
 
 from __future__ import annotations

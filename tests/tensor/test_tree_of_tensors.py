@@ -89,4 +89,4 @@ def test_what_is_no_tree_is_named(tree, error, text):
 def test_a_text_that_is_no_tree_of_the_tensors_is_refused(text, message):
     with pytest.raises(TensorFileError) as caught:
         assemble("f", text, {"a": 1})
-    assert str(caught.value) == "f: " + message.replace("KEY", "__metadata__ 'droveway.tree'")
+    assert str(caught.value) == "f: " + message.replace("KEY", "__metadata__ 'droveway-tree/1'")
