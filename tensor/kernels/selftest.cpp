@@ -188,6 +188,8 @@ uint64_t hash_draw(void (*draw)(uint64_t, uint64_t, size_t, float*, size_t)) {
 
 }  // namespace
 
+void elementwise_self_test(const TensorTable& table, SelfTestEmit emit, void* context);  // selftest_elementwise.cpp
+
 void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context) {
   emit(context, "tensor.lanes_f32", hash_lanes<float, uint32_t, kProbeWordsF32>(table.probe_lanes_f32));
   emit(context, "tensor.lanes_f64", hash_lanes<double, uint64_t, kProbeWordsF64>(table.probe_lanes_f64));
@@ -212,6 +214,7 @@ void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context
   emit(context, "tensor.log_f64", hash_unary(table.log_f64));
   emit(context, "tensor.sqrt_f64", hash_unary(table.sqrt_f64));
   emit(context, "tensor.pow_f32", hash_pow(table.pow_f32));
+  elementwise_self_test(table, emit, context);
   emit(context, "tensor.philox_words", hash_words(table));
   emit(context, "tensor.philox_uniform_f32", hash_draw(table.philox_uniform_f32));
   emit(context, "tensor.philox_normal_f32", hash_draw(table.philox_normal_f32));
