@@ -20,6 +20,7 @@ Tensor = Any
 Specs = Sequence[Any]
 
 _BYTES = ("int8", "uint8")
+_BOOL = _kernels.DTYPES[0]
 
 
 def _transposed(x: Tensor) -> Tensor:
@@ -44,8 +45,11 @@ def _require(name: str, dtype: Any, allowed: tuple[str, ...]) -> None:
 
 
 def _matmul_shape(specs: Specs, params: Params) -> Spec:
-    a, b = specs[0], specs[1]
-    dtype = equal_dtypes("matmul", specs[:2])
+    a, b = specs
+    dtype, left, right = a.dtype, a.shape, b.shape
+    if len(left) == 2 == len(right) and left[1] == right[0] and dtype == b.dtype and dtype != _BOOL:
+        return Spec((left[0], right[1]), dtype, a.device)
+    equal_dtypes("matmul", specs)
     _require("matmul", dtype, NUMBERS)
     return Spec(_product_shape("matmul", a, b), dtype, a.device)
 

@@ -206,8 +206,25 @@ PyObject* power_in_place(PyObject* a, PyObject* b, PyObject*) {
   return in_place(op_pow, a, b);
 }
 
+// Matrices of one type of numbers go straight to their row.
 PyObject* matmul(PyObject* a, PyObject* b) {
   PyObject* arguments[] = {a, b};
+  if (is_tensor(a) && is_tensor(b)) {
+    const Tensor *x = as_tensor(a), *y = as_tensor(b);
+    if (x->dtype == y->dtype && x->dtype != Dtype::boolean && x->ndim >= 2 && y->ndim >= 2) {
+      static PyObject* row;
+      if (row == nullptr) {
+        PyObject* name = PyUnicode_FromString("matmul");
+        row = name == nullptr ? nullptr : call_python("tensor.primitives.registry", "row", &name, 1);
+        Py_XDECREF(name);
+        if (row == nullptr) return nullptr;
+      }
+      PyObject* inputs = PyTuple_Pack(2, a, b);
+      PyObject* out = inputs == nullptr ? nullptr : apply_primitive(row, inputs, Py_None);
+      Py_XDECREF(inputs);
+      return out;
+    }
+  }
   return call_python("tensor.functions.operators", "matmul", arguments, 2);
 }
 
