@@ -69,7 +69,8 @@ Tensor* scalar_tensor(PyObject* o, Dtype d, DeviceKind device);
 PyObject* tensor_subscript(PyObject* self, PyObject* key);
 int tensor_assign(PyObject* self, PyObject* key, PyObject* value);
 int in_place_allowed(Tensor* t, bool result_wants_grad, const char* what);
-int assign_into(Tensor* target, PyObject* value, const char* what);  // target's elements = value, cast and broadcast
+// target's elements = value, cast and broadcast; `check` asks in_place_allowed first.
+int assign_into(Tensor* target, PyObject* value, const char* what, bool check = true);
 
 extern PyType_Slot operator_slots[];
 extern const int operator_slot_count;

@@ -226,10 +226,7 @@ PyObject* py_adopt(PyObject*, PyObject* args) {
   if (y->node == nullptr) return PyErr_SetString(PyExc_ValueError, "adopt: the second tensor has no history"), nullptr;
   PyObject* node = Py_NewRef(y->node);
   const uint32_t output = y->output_index;
-  const bool checked = modes.checked;
-  modes.checked = false;
-  const int done = assign_into(x, b, "in place");
-  modes.checked = checked;
+  const int done = assign_into(x, b, "in place", false);
   if (done < 0) {
     Py_DECREF(node);
     return nullptr;
@@ -349,8 +346,8 @@ PyObject* tensor_subscript(PyObject* self, PyObject* key) {
   return out;
 }
 
-int assign_into(Tensor* target, PyObject* value, const char* what) {
-  if (in_place_allowed(target, false, what) < 0) return -1;
+int assign_into(Tensor* target, PyObject* value, const char* what, bool check) {
+  if (check && in_place_allowed(target, false, what) < 0) return -1;
   if (is_scalar(value) && (scalar_fits_kind(value, target->dtype) || PyBool_Check(value) || target->dtype == Dtype::boolean)) {
     alignas(16) char element[16];
     if (scalar_into(value, target->dtype, element) < 0) return -1;
@@ -430,13 +427,9 @@ int tensor_assign(PyObject* self, PyObject* key, PyObject* value) {
   if (in_place_allowed(t, recorded, "x[...] = y") < 0) return -1;
   PyObject* view = raw_view(t, x);
   if (view == nullptr) return -1;
-  as_tensor(view)->flags = 0;  // its own checks were t's
   int done = -1;
   if (!recorded) {
-    const bool checked = modes.checked;
-    modes.checked = false;
-    done = assign_into(as_tensor(view), value, "x[...] = y");
-    modes.checked = checked;
+    done = assign_into(as_tensor(view), value, "x[...] = y", false);
   } else {
     PyObject* arguments[] = {value, dtype_object(t->dtype)};
     PyObject* source = call_python("tensor.functions.operators", "operand_to_assign", arguments, 2);
@@ -452,7 +445,7 @@ int tensor_assign(PyObject* self, PyObject* key, PyObject* value) {
       old->node = Py_XNewRef(t->node);
       old->output_index = t->output_index;
       old->flags = t->flags & kRequiresGrad;
-      done = assign_into(as_tensor(view), source, "x[...] = y");
+      done = assign_into(as_tensor(view), source, "x[...] = y", false);
       Tensor* in[2] = {old, as_tensor(source)};
       if (done == 0) done = record(primitive, in, 2, params, &t, 1);
     }

@@ -163,11 +163,11 @@ PyObject* in_place(int op, PyObject* a, PyObject* b) {
         modes.grad = false;
         PyObject* out = elsewhere("binary", op, a, as_object(second));
         modes.grad = grad;
-        good = out != nullptr && is_tensor(out) && assign_into(t, out, name) == 0;
+        good = out != nullptr && is_tensor(out) && assign_into(t, out, name, false) == 0;
         if (out == Py_NotImplemented) PyErr_Format(PyExc_TypeError, "%s: not in place", name);
         Py_XDECREF(out);
       }
-      ++t->storage->version;
+      if (from_here) ++t->storage->version;  // assign_into has done it otherwise
       if (good && recorded) {
         Tensor* recorded_inputs[2] = {old, other == t ? old : second};
         good = record(elementwise_row(op), recorded_inputs, 2, Py_None, &t, 1) == 0;
