@@ -45,7 +45,19 @@ _HOMES = {
         "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d avg_pool1d avg_pool2d "
         "max_pool1d max_pool2d min_pool1d min_pool2d"
     ),
+    "tensor.functions.index_moves": (
+        "gather index_add index_select masked_fill masked_scatter masked_select scatter scatter_add scatter_reduce "
+        "segment_reduce take take_along_axis"
+    ),
+    "tensor.functions.normalization": "cross_entropy layer_norm log_softmax rms_norm softmax",
     "tensor.functions.promotion": "promote_types result_type",
+    "tensor.functions.reductions": "all any count_nonzero diff logsumexp",
+    "tensor.functions.searching": "argmax argmin nonzero searchsorted",
+    "tensor.functions.sets": "unique_all unique_counts unique_inverse unique_values",
+    "tensor.functions.sorting": "argsort sort top_k",
+    "tensor.functions.statistics": (
+        "cummax cummin cumprod cumsum cumulative_prod cumulative_sum max mean min norm prod std sum var"
+    ),
     "tensor.functions.info": "__array_namespace_info__",
     "tensor.functions.manipulation": (
         "broadcast_arrays broadcast_shapes broadcast_to cat chunk concat expand_dims flatten flip moveaxis pad "

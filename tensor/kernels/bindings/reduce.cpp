@@ -6,6 +6,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <string.h>
 
 #include <cstddef>
 #include <string>
@@ -328,23 +329,29 @@ void bind_sorting(nb::module_& m) {
                 "searchsorted: a vector, values of its dtype, and int64 results of their shape are needed");
         run(bytes_of(v) * 16, [&] { kernels().searchsorted(s, v, right, to); });
       }, "sorted"_a, "values"_a, "right"_a, "out"_a);
-  m.def("unique_groups", [](const In& x, const In& order, const Out& first, const Out& inverse, const Out& counts) {
-        const View v = x.view(), o = order.view(), f = first.view(), i = inverse.view(), c = counts.view();
+  m.def("unique_groups", [](const In& x, const In& order, const Out& first, const Out& inverse, const Out& counts, const Out& groups) {
+        const View v = x.view(), o = order.view(), f = first.view(), i = inverse.view(), c = counts.view(), n = groups.view();
         require(v.ndim == 1, "unique_groups: x must be a vector");
-        for (const View* each : {&o, &f, &i, &c})
+        for (const View* each : {&f, &i, &c})
           require(each->ndim == 1 && each->shape[0] == v.shape[0] && each->dtype == Dtype::i64 && view_contiguous(*each),
-                  "unique_groups: contiguous int64 vectors as long as x are needed");
-        check_indices("unique_groups", o, v.shape[0]);
+                  "unique_groups: contiguous int64 results as long as x are needed");
+        require(o.ndim == 1 && o.shape[0] == v.shape[0] && o.dtype == Dtype::i64, "unique_groups: order must be int64, as long as x");
+        require(n.dtype == Dtype::i64 && view_size(n) == 1, "unique_groups: groups must be one int64");
+        const Workspace copied(size_t(bytes_of(o)), "order of unique_groups");
+        if (copied.data() != nullptr) kernels().copy(o, copied.data());
+        const int64_t* places = reinterpret_cast<const int64_t*>(copied.data());
         for (int64_t k = 0; k < v.shape[0]; ++k)
-          require(reinterpret_cast<const int64_t*>(o.data)[k] >= 0, "unique_groups: order must not be negative");
-        size_t groups = 0;
+          if (places[k] < 0 || places[k] >= v.shape[0]) raise_index("unique_groups", o, k, v.shape[0]);
+        if (v.shape[0] > 0) {
+          memset(f.data, 0, size_t(bytes_of(f)));
+          memset(c.data, 0, size_t(bytes_of(c)));
+        }
         run(bytes_of(v) * 4, [&] {
-          groups = kernels().unique_groups(v, reinterpret_cast<const int64_t*>(o.data), reinterpret_cast<int64_t*>(f.data),
-                                           reinterpret_cast<int64_t*>(i.data), reinterpret_cast<int64_t*>(c.data));
+          *reinterpret_cast<int64_t*>(n.data) = int64_t(kernels().unique_groups(
+              v, places, reinterpret_cast<int64_t*>(f.data), reinterpret_cast<int64_t*>(i.data), reinterpret_cast<int64_t*>(c.data)));
         });
-        return groups;
-      }, "x"_a, "order"_a, "first"_a, "inverse"_a, "counts"_a,
-      "Groups of equal values of x, whose stable ascending order is given; returns how many.");
+      }, "x"_a, "order"_a, "first"_a, "inverse"_a, "counts"_a, "groups"_a,
+      "Groups of equal values of x, whose stable ascending order is given, and how many; the rest of first and counts is 0.");
 }
 
 // One-dimensional over all elements of a contiguous view.

@@ -1,0 +1,139 @@
+"""softmax, log_softmax, layer_norm, rms_norm and cross entropy: one fused kernel each way.
+
+Means and sums have one fixed order. float16 and bfloat16 are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tensor.errors import DtypeError, ShapeError
+from tensor.functions.axes import one_axis, rows_of, run, tensor_of
+
+__all__ = ["cross_entropy", "layer_norm", "log_softmax", "rms_norm", "softmax"]
+
+Tensor = Any
+
+_FLOATS = ("real floating",)
+_HINT = "astype(x, float32)"
+
+
+def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
+    """exp(x) / sum(exp(x)) along an axis, without overflow; NaN for a line of −inf.
+
+    >>> import tensor as tn
+    >>> tn.softmax(tn.asarray([1e4, 0.0])).tolist()
+    [1.0, 0.0]
+    """
+    at = one_axis("softmax", axis, rows_of("softmax", x, _FLOATS, _HINT).ndim)
+    return run("softmax", "normalization", (x,), {"axis": at})
+
+
+def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
+    """The logarithm of softmax along an axis.
+
+    >>> import tensor as tn
+    >>> tn.log_softmax(tn.asarray([1e4, 0.0])).tolist()
+    [0.0, -10000.0]
+    """
+    at = one_axis("log_softmax", axis, rows_of("log_softmax", x, _FLOATS, _HINT).ndim)
+    return run("log_softmax", "normalization", (x,), {"axis": at})
+
+
+def _trailing(name: str, x: Tensor, shape: Any) -> int:
+    """How many last dimensions the normalised shape covers."""
+    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not wanted or x.shape[x.ndim - len(wanted) :] != wanted:
+        raise ShapeError(f"{name}: {wanted} are not the last dimensions of shape {x.shape}")
+    return len(wanted)
+
+
+def layer_norm(
+    x: Tensor,
+    /,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    epsilon: float = 1e-5,
+) -> Tensor:
+    """((x − mean) / sqrt(variance + epsilon))·weight + bias over the last dimensions; the variance is biased.
+
+    >>> import tensor as tn
+    >>> tn.layer_norm(tn.asarray([1.0, 3.0]), 2, epsilon=0.0).tolist()
+    [-1.0, 1.0]
+    """
+    trailing = _trailing("layer_norm", rows_of("layer_norm", x, _FLOATS, _HINT), normalized_shape)
+    inputs = tuple(t for t in (x, weight, bias) if t is not None)
+    params = {"trailing": trailing, "epsilon": float(epsilon), "weight": weight is not None, "bias": bias is not None}
+    return run("layer_norm", "normalization", inputs, params)[0]
+
+
+def rms_norm(
+    x: Tensor, /, normalized_shape: int | Sequence[int], weight: Tensor | None = None, *, epsilon: float | None = None
+) -> Tensor:
+    """(x / sqrt(mean of squares + epsilon))·weight over the last dimensions; epsilon is by default the type's.
+
+    >>> import tensor as tn
+    >>> tn.rms_norm(tn.asarray([3.0, 3.0]), 2, epsilon=0.0).tolist()
+    [1.0, 1.0]
+    """
+    trailing = _trailing("rms_norm", rows_of("rms_norm", x, _FLOATS, _HINT), normalized_shape)
+    if epsilon is None:
+        from tensor.functions.dtypes import finfo
+
+        epsilon = finfo(x.dtype).eps
+    inputs = (x,) if weight is None else (x, weight)
+    params = {"trailing": trailing, "epsilon": float(epsilon), "weight": weight is not None}
+    return run("rms_norm", "normalization", inputs, params)[0]
+
+
+def cross_entropy(
+    logits: Tensor,
+    targets: Tensor,
+    /,
+    *,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> Tensor:
+    """The negative log-likelihood of classes under softmax.
+
+    logits: [rows, classes], or [rows, classes, …] or [classes] as PyTorch has them. targets: ints, one a row; rows with
+    ignore_index count for nothing. reduction: "mean" over the rows that count (NaN if there is none), "sum", or "none".
+    IndexError where a target is no class.
+
+    >>> import tensor as tn
+    >>> round(tn.cross_entropy(tn.asarray([[2.0, 0.0]]), tn.asarray([0])).item(), 6)
+    0.126928
+    """
+    if reduction not in {"mean", "sum", "none"}:
+        raise ValueError(f"cross_entropy: reduction must be mean, sum or none, got {reduction!r}")
+    rows_of("cross_entropy", logits, _FLOATS, _HINT)
+    if tensor_of("cross_entropy", targets).dtype.kind not in ("signed integer", "unsigned integer"):
+        raise DtypeError(f"cross_entropy: targets must be integers, got {targets.dtype.name}")
+    if targets.dtype != "int64":
+        from tensor.functions.promotion import cast_to
+
+        targets = cast_to(targets, "int64")
+    if logits.ndim == 0:
+        raise ShapeError("cross_entropy: logits need a dimension of classes")
+    shape = targets.shape
+    if logits.ndim == 1:
+        logits, targets = logits.reshape((1, -1)), targets.reshape((-1,))
+    elif logits.ndim > 2:
+        order = (0, *range(2, logits.ndim), 1)
+        logits = logits.permute(order).reshape((-1, logits.shape[1]))
+        targets = targets.reshape((-1,))
+    params = {"ignore_index": int(ignore_index), "smoothing": float(label_smoothing)}
+    losses, _ = run("cross_entropy", "normalization", (logits, targets), params)
+    if reduction == "none":
+        return losses.reshape(shape)
+    total = losses.sum()
+    if reduction == "sum":
+        return total
+    used = (targets.detach() != int(ignore_index)).sum()
+    from tensor.functions.promotion import cast_to
+
+    return total / cast_to(used, total.dtype)
