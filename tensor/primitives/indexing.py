@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
-from tensor.primitives.primitive import ALL, Params, Primitive, Sample, keep
+from tensor.primitives.primitive import ALL, COMPLEX, FLOATS, Params, Primitive, Sample, keep
 from tensor.primitives.registry import register
 from tensor.primitives.rules import BatchRule, apply, batch_size, call, equal_dtypes, expand_to, front, zeros_like_spec
 from tensor.primitives.spec import Spec, name_of
@@ -373,13 +373,13 @@ def _scatter_samples(elementwise: bool) -> Callable[[np.random.Generator], Itera
             updates = (
                 rng.permutation(int(index.size if elementwise else 60 // x.shape[axis] * 6)).reshape(shape) / 8 + 0.45
             )
-            kinds = (
-                None
-                if combine in ("set", "sum")
-                else ("float16", "bfloat16", "float32", "float64", "int8", "uint16", "int64")
-            )
-            if combine == "sum":
-                kinds = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "int8", "uint64")
+            kinds: tuple[str, ...] | None = FLOATS
+            if combine == "set":
+                kinds = None
+            elif combine == "sum":
+                kinds = (*FLOATS, *COMPLEX, "int8", "uint64")
+            elif combine != "mean":
+                kinds = (*FLOATS, "int8", "uint16", "int64")
             yield Sample(x, index, updates, params={"axis": axis, "combine": combine, "include": include}, dtypes=kinds)
 
     return samples

@@ -15,7 +15,17 @@ from tensor.errors import DtypeError, ShapeError
 from tensor.primitives.primitive import FLOATS, Params, Primitive, Sample, keep
 from tensor.primitives.reductions import check_dtype
 from tensor.primitives.registry import register
-from tensor.primitives.rules import BatchRule, apply, batch_size, call, expand_to, front, shifted_axes, unbroadcast
+from tensor.primitives.rules import (
+    BatchRule,
+    apply,
+    batch_size,
+    call,
+    expand_to,
+    front,
+    loop_batch,
+    shifted_axes,
+    unbroadcast,
+)
 from tensor.primitives.spec import Spec, name_of, total_bytes
 
 if TYPE_CHECKING:
@@ -291,27 +301,11 @@ def _norm_vjp(layer: bool) -> Callable[[Any, Any], tuple[Tensor | None, ...]]:
 
 
 def _parameter_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
-    """x's batch stands in front; weight and bias that have one are applied afterwards."""
-    n = batch_size(inputs, dims)
-    x = expand_to(inputs[0], (n, *inputs[0].shape)) if dims[0] is None else front(inputs[0], dims[0])
-    if all(d is None for d in dims[1:]):
-        outs = apply(primitive, (x, *inputs[1:]), params)
-        return outs, (0,) * len(outs)
-    plain = {**params, "weight": False, **({"bias": False} if "bias" in params else {})}
-    y, *statistics = apply(primitive, (x,), plain)
-    trailing = params["trailing"]
-
-    def aligned(p: Tensor, d: int | None) -> Tensor:
-        if d is None:
-            return p
-        return front(p, d).reshape((n, *(1,) * (x.ndim - 1 - trailing), *x.shape[x.ndim - trailing :]))
-
-    weight, bias = _parameters(
-        [aligned(p, d) for p, d in zip(inputs[1:], dims[1:], strict=True)], {"bias": False, **params}
-    )
-    y = y if weight is None else y * weight
-    y = y if bias is None else y + bias
-    return (y, *statistics), (0,) * (1 + len(statistics))
+    """x's batch stands in front; a batch of weights or biases runs one by one, for the same bits."""
+    if any(d is not None for d in dims[1:]) or dims[0] is None:
+        return loop_batch(primitive, inputs, dims, params)
+    outs = apply(primitive, (front(inputs[0], dims[0]), *inputs[1:]), params)
+    return outs, (0,) * len(outs)
 
 
 def _layer_samples(rng: np.random.Generator) -> Iterable[Sample]:
@@ -434,7 +428,7 @@ def _backward_vjp(h: Any, node: Any) -> tuple[Tensor | None, ...]:
     last, kept = x.shape[x.ndim - trailing :], x.shape[: x.ndim - trailing]
     n = math.prod(last)
     u, scale = _normalised(x, mean, rstd, trailing)
-    hx, *parameter = h
+    hx, *parameter = h if isinstance(h, tuple) else (h,)
     hw, hb = _parameters(parameter, params)
 
     def mean_back(t: Tensor) -> Tensor:
@@ -475,25 +469,14 @@ def _as(x: Tensor, like: Tensor | None) -> Tensor:
 
 
 def _backward_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
-    """dx of the whole batch at once where weight has no batch; gradients of parameters are sums an element of it."""
+    """All at once where no gradient of a parameter is asked for: that would be a sum an element of the batch."""
+    alike = 3 + params["layer"]
+    if params["weight"] or params["bias"] or any(d is not None for d in dims[alike:]):
+        return loop_batch(primitive, inputs, dims, params)
     n = batch_size(inputs, dims)
     moved = [expand_to(x, (n, *x.shape)) if d is None else front(x, d) for x, d in zip(inputs, dims, strict=True)]
-    g, x, mean, rstd, weight = _backward_parts(moved, params)
-    trailing = params["trailing"]
-    u, _ = _normalised(x, mean, rstd, trailing)
-    if weight is None:
-        v = g
-    else:
-        shaped = weight.reshape((n, *(1,) * (x.ndim - 1 - trailing), *x.shape[x.ndim - trailing :]))
-        v = g * expand_to(shaped, x.shape)
-    statistics = (rstd,) if mean is None else (mean, rstd)
-    dx = apply(primitive, (v, x, *statistics), {**params, "weight": False, "bias": False})
-    rows = tuple(range(1, x.ndim - trailing))
-    parts = [dx[0] if isinstance(dx, tuple) else dx]
-    for asked, term in (("weight", lambda: g * u), ("bias", lambda: g)):
-        if params[asked]:
-            parts.append(call("sum", term(), axis=rows, keepdims=False))
-    return tuple(parts), (0,) * len(parts)
+    outs = apply(primitive, tuple(moved), params)
+    return outs, (0,) * len(outs)
 
 
 def _backward_samples(rng: np.random.Generator) -> Iterable[Sample]:

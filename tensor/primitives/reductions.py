@@ -231,7 +231,7 @@ VAR = _reduction(
     FLOATS,
     keeps=keep(inputs=(0,)),
     vjp=lambda g, node: (spread(_divided(g * 2, _freedom(node)), node) * _deviation(node),),
-    samples=_samples(correction=1.0),
+    samples=lambda rng: (s for s in _samples(correction=1.0)(rng) if s.inputs[0].ndim),
     oracle=_oracle("var"),
 )
 
@@ -504,7 +504,8 @@ def _extreme_scan_oracle(name: str) -> Callable[[tuple[Any, ...], Params], Any]:
         x, axis = arrays[0], params["axis"]
         values = getattr(np, name).accumulate(x, axis=axis)
         place = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
-        return values, np.maximum.accumulate(np.where(x == values, place, 0), axis=axis)
+        new = np.diff(values.astype(float), axis=axis, prepend=np.nan) != 0
+        return values, np.maximum.accumulate(np.where(new, place, 0), axis=axis)
 
     return oracle
 

@@ -68,7 +68,7 @@ def _sort_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     import numpy as np
 
     x, axis = arrays[0], params["axis"]
-    index = np.argsort(-x if params["descending"] else x, axis=axis, kind="stable")
+    index = np.argsort(-1 * x if params["descending"] else x, axis=axis, kind="stable")
     return np.take_along_axis(x, index, axis), index
 
 
@@ -154,7 +154,7 @@ def _top_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     import numpy as np
 
     x, axis, k = arrays[0], params["axis"], params["k"]
-    index = np.argsort(-x if params["largest"] else x, axis=axis, kind="stable").take(np.arange(k), axis)
+    index = np.argsort(-1 * x if params["largest"] else x, axis=axis, kind="stable").take(np.arange(k), axis)
     return np.take_along_axis(x, index, axis), index
 
 
@@ -292,7 +292,7 @@ UNIQUE_GROUPS = register(
     Primitive(
         "unique_groups",
         category=CATEGORY,
-        summary="Of a vector and its order: first index of each group (then zeros), group of each element, counts, how many.",
+        summary="Groups of equal values of a vector in its order: first indices (then zeros), members, counts, how many.",
         dtypes=ALL,
         shape=_groups_shape,
         kernel=_groups_kernel,

@@ -65,7 +65,8 @@ def reduce(name: str, x: Array, axes: Axes, parameter: float = 0.0) -> Array:
         lines, shape = to_lines(compute(x), axes)
         if name in {"argmax", "argmin"}:
             return _index(lines, name == "argmax").reshape(shape)
-        return narrow(_VALUES[name](lines, parameter).reshape(shape), x)
+        value = _VALUES[name](lines, parameter).reshape(shape)
+        return value.astype(x.dtype) if name in {"max", "min"} and x.dtype.kind in "biu" else narrow(value, x)
 
 
 def _product(lines: Array, parameter: float) -> Array:

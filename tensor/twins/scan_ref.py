@@ -81,7 +81,9 @@ def scan_extreme(name: str, x: Array, axis: int) -> tuple[Array, Array]:
                 at = np.where(~_nan(best) & (after != best), i, at)
                 best = canonical(after) if after.dtype.kind == "f" else after
                 values[:, i], indices[:, i] = best, at
-        return narrow(join_lines(values, x.shape, (axis,)), x), join_lines(indices, x.shape, (axis,))
+        found = join_lines(values, x.shape, (axis,))
+        found = found.astype(x.dtype) if x.dtype.kind in "biu" else narrow(found, x)
+        return found, join_lines(indices, x.shape, (axis,))
 
 
 def _nan(x: Array) -> Array:
