@@ -188,6 +188,7 @@ uint64_t hash_draw(void (*draw)(uint64_t, uint64_t, size_t, float*, size_t)) {
 
 }  // namespace
 
+void product_self_test(const TensorTable& table, SelfTestEmit emit, void* context);  // selftest_products.cpp
 void elementwise_self_test(const TensorTable& table, SelfTestEmit emit, void* context);  // selftest_elementwise.cpp
 
 void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context) {
@@ -214,6 +215,7 @@ void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context
   emit(context, "tensor.log_f64", hash_unary(table.log_f64));
   emit(context, "tensor.sqrt_f64", hash_unary(table.sqrt_f64));
   emit(context, "tensor.pow_f32", hash_pow(table.pow_f32));
+  product_self_test(table, emit, context);
   elementwise_self_test(table, emit, context);
   emit(context, "tensor.philox_words", hash_words(table));
   emit(context, "tensor.philox_uniform_f32", hash_draw(table.philox_uniform_f32));
