@@ -1,4 +1,5 @@
 // Memory shared with other libraries: the buffer protocol and DLPack 1.x, both ways.
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -383,6 +384,29 @@ PyObject* py_bitcast(PyObject*, PyObject* args) {
   return as_object(out);
 }
 
+// docs/formats/tensor-abi.md.
+PyObject* abi_header(PyObject* self, PyObject*) {
+  struct Header {
+    char magic[4];
+    uint16_t version;
+    uint8_t dtype, ndim, device, memory_space, flags, reserved;
+    uint32_t changes;
+    uint64_t base;
+    int64_t offset;
+    uint64_t nbytes;
+    int64_t dims[2 * kDimsMax];
+  };
+  static_assert(offsetof(Header, base) == 16 && offsetof(Header, dims) == 40);
+  const Tensor* t = as_tensor(self);
+  if (t->storage == nullptr) return PyErr_SetString(PyExc_TypeError, "abi_header: a traced tensor has no memory"), nullptr;
+  const Storage* s = t->storage;
+  Header h{{'D', 'W', 'T', '1'}, 1, uint8_t(t->dtype), t->ndim, uint8_t(t->device), uint8_t(s->space), 0, 0, s->version,
+           reinterpret_cast<uint64_t>(s->data), (t->data - s->data) / int64_t(dtype_size(t->dtype)), s->nbytes, {}};
+  h.flags = uint8_t((s->size_class != 255 ? 1 : 0) | ((t->flags & kIsView) != 0 ? 2 : 0) | (s->read_only ? 4 : 0));
+  memcpy(h.dims, t->dims, 2 * size_t(t->ndim) * sizeof(int64_t));
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(&h), Py_ssize_t(40 + 16 * size_t(t->ndim)));
+}
+
 PyObject* numpy_method(PyObject* self, PyObject*) { return call_python("tensor.numpy_bridge", "to_numpy", &self, 1); }
 
 PyObject* array_method(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -513,6 +537,7 @@ PyMethodDef exchange_methods[] = {
     {"__dlpack_device__", dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\n(1, 0): the CPU."},
     {"__array__", DW_KEYWORDS(array_method), "__array__($self, dtype=None, copy=None)\n--\n\nThe elements as a numpy array, of the same memory where that is possible."},
     {"__array_namespace__", DW_KEYWORDS(array_namespace), "__array_namespace__($self, *, api_version=None)\n--\n\nThe module tensor."},
+    {"abi_header", abi_header, METH_NOARGS, "abi_header($self, /)\n--\n\nWhere the elements lie, as the bytes of docs/formats/tensor-abi.md."},
     {"numpy", numpy_method, METH_NOARGS, "numpy($self, /)\n--\n\nA numpy array over the same memory."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
