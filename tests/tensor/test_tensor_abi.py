@@ -137,6 +137,14 @@ def test_the_reader_rejects_what_the_page_says(
     assert printed(bytes(header)) == (1, reason)
 
 
+def test_an_array_with_negative_strides_lies_inside_its_storage(printed: Callable[[bytes], tuple[int, str]]) -> None:
+    a = np.arange(6.0).reshape(2, 3)[::-1, ::-2]
+    for x in (tn.asarray(a), tn.from_dlpack(a)):
+        status, text = printed(x.abi_header())
+        assert status == 0
+        assert [float(word) for word in text.split()] == a.reshape(-1).tolist()
+
+
 def test_a_traced_tensor_has_no_memory() -> None:
     class Stand(tn.Tensor):
         pass

@@ -69,6 +69,13 @@ void release_buffer(Storage* s) {
   PyMem_Free(s->context);
 }
 
+// Somebody else's memory from the lowest to the highest element of the view.
+Storage* storage_around(const View& v, void (*release)(Storage*), void* context) {
+  const char *low, *high;
+  view_extent(v, &low, &high);
+  return storage_foreign(const_cast<char*>(low), size_t(high - low), nullptr, release, context);
+}
+
 // nullptr without an error: not a buffer of our element types.
 PyObject* from_buffer(PyObject* value) {
   Py_buffer* buffer = static_cast<Py_buffer*>(PyMem_Malloc(sizeof(Py_buffer)));
@@ -100,11 +107,12 @@ PyObject* from_buffer(PyObject* value) {
       strides[k] = shape[k] <= 1 ? 1 : bytes[k] / buffer->itemsize;
     }
     if (whole && !empty) {
-      Storage* s = storage_foreign(static_cast<char*>(buffer->buf), size_t(buffer->len), nullptr, release_buffer, buffer);
+      char* first = static_cast<char*>(buffer->buf);
+      Storage* s = storage_around(View{first, d, buffer->ndim, shape, strides}, release_buffer, buffer);
       if (s != nullptr) {
         s->read_only = read_only || buffer->readonly;
         taken = true;
-        out = as_object(tensor_over(s, s->data, d, buffer->ndim, shape, strides));
+        out = as_object(tensor_over(s, first, d, buffer->ndim, shape, strides));
       }
     } else {
       out = as_object(gathered(static_cast<const char*>(buffer->buf), d, buffer->ndim, shape, bytes));
@@ -296,6 +304,7 @@ PyObject* take(PyObject* capsule, const char* name, const char* used, Managed* m
     overflow = __builtin_mul_overflow(strides[k], size, bytes + k) || overflow;
     int64_t reach;
     overflow = __builtin_mul_overflow(dl.shape[k] > 0 ? dl.shape[k] - 1 : 0, bytes[k], &reach) || overflow;
+    overflow = overflow || reach > INT64_MAX / (2 * kDimsMax) || reach < -(INT64_MAX / (2 * kDimsMax));
   }
   overflow = __builtin_mul_overflow(step, size, &step) || overflow;
   if (overflow) return PyErr_SetString(PyExc_BufferError, "from_dlpack: the shape has more bytes than there are addresses"), nullptr;
@@ -309,7 +318,7 @@ PyObject* take(PyObject* capsule, const char* name, const char* used, Managed* m
     return as_object(t);
   }
   (void)name;
-  Storage* s = storage_foreign(data, size_t(step), nullptr, end_import<Managed>, m);
+  Storage* s = storage_around(View{data, d, dl.ndim, dl.shape, strides}, end_import<Managed>, m);
   if (s == nullptr) return nullptr;
   s->read_only = read_only;
   PyCapsule_SetName(capsule, used);
