@@ -67,7 +67,7 @@ _HOMES = {
     "tensor.memory": "ComputeBudget budget",
     "tensor.tensor_digest": "digest",
 }
-_MODULES = "autograd device elementary fft io linalg memory product random reduction sparse"
+_MODULES = "autograd device elementary fft io linalg memory optim product random reduction sparse"
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PUBLIC |= {name: f"tensor.{name}" for name in _MODULES.split()}
 

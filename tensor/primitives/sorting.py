@@ -292,7 +292,7 @@ UNIQUE_GROUPS = register(
     Primitive(
         "unique_groups",
         category=CATEGORY,
-        summary="Groups of equal values of a vector in its order: first indices (then zeros), members, counts, how many.",
+        summary="Groups of equal values of a vector in its order: first indices, members, counts, how many.",
         dtypes=ALL,
         shape=_groups_shape,
         kernel=_groups_kernel,

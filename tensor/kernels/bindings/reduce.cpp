@@ -513,6 +513,11 @@ struct StepArguments {
       tensors.push_back(t);
     }
   }
+  // Gradients that were recorded must not be computed from what has changed.
+  void count_changes() const {
+    for (const Out& out : outs)
+      if (out.tensor() != nullptr) ++out.tensor()->storage->version;
+  }
 };
 
 void bind_optimizers(nb::module_& m) {
@@ -522,6 +527,7 @@ void bind_optimizers(nb::module_& m) {
         const StepArguments a(parameters, gradients, first, second);
         const AdamWStep s{decay, beta1, 1 - beta1, beta2, 1 - beta2, step, root_scale, epsilon};
         run(a.bytes, [&] { kernels().adamw(a.tensors.data(), a.tensors.size(), a.dtype, s); });
+        a.count_changes();
       }, "parameters"_a, "gradients"_a, "first"_a, "second"_a, "decay"_a, "beta1"_a, "beta2"_a, "step"_a, "root_scale"_a, "epsilon"_a);
   m.def("sgd_step", [](nb::sequence parameters, nb::sequence gradients, nb::object momenta, double rate, double decay,
                        double momentum, double dampening, bool nesterov, bool first_step) {
@@ -529,6 +535,7 @@ void bind_optimizers(nb::module_& m) {
         const StepArguments a(parameters, gradients, momenta, nb::none());
         const SgdStep s{rate, decay, momentum, 1 - dampening, nesterov, first_step};
         run(a.bytes, [&] { kernels().sgd(a.tensors.data(), a.tensors.size(), a.dtype, s); });
+        a.count_changes();
       }, "parameters"_a, "gradients"_a, "momenta"_a.none(), "rate"_a, "decay"_a, "momentum"_a, "dampening"_a, "nesterov"_a, "first_step"_a);
 }
 
