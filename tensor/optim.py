@@ -71,8 +71,8 @@ class Optimizer:
     """What SGD and AdamW share. `groups` is a list of dicts of numbers, each with its parameters."""
 
     def __init__(self, parameters: Any, numbers: Mapping[str, Any]) -> None:
-        given = list(parameters.items()) if isinstance(parameters, Mapping) else list(parameters)
-        groups = given if given and isinstance(given[0], Mapping) else [{"params": given}]
+        given: list[Any] = list(parameters.items()) if isinstance(parameters, Mapping) else list(parameters)
+        groups: list[Any] = given if given and isinstance(given[0], Mapping) else [{"params": given}]
         self.groups: list[dict[str, Any]] = []
         self._parameters: list[list[_Parameter]] = []
         names: set[str] = set()
@@ -170,7 +170,7 @@ class Optimizer:
         return tree
 
     def load_state_tree(self, tree: Mapping[str, Mapping[str, Any]]) -> None:
-        """Takes over what `state_tree` gave; tensors are copied. KeyError, ShapeError, ValueError where it doesn't fit."""
+        """Takes over what `state_tree` gave, copies of it. KeyError, ShapeError, ValueError where it doesn't fit."""
         kinds = {"step", *self._buffers}
         if set(tree) != kinds:
             raise KeyError(
@@ -310,8 +310,8 @@ class AdamW(Optimizer):
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019).
 
     p·(1 − lr·weight_decay) − lr·m̂ / (√v̂ + eps), m̂ = m / (1 − β1^t), v̂ = v / (1 − β2^t). parameters: tensors,
-    (name, tensor) pairs, a dict of them, or a list of groups {"params": …, "lr": …, …}. ValueError for numbers that make
-    no sense.
+    (name, tensor) pairs, a dict of them, or a list of groups {"params": …, "lr": …, …}. ValueError for numbers that
+    make no sense.
 
     >>> import tensor as tn
     >>> x = tn.asarray([1.0]).requires_grad_()
@@ -383,7 +383,7 @@ def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     >>> x = tn.asarray([3.0, 4.0]).requires_grad_()
     >>> x.grad = tn.asarray([3.0, 4.0])
     >>> clip_grad_norm_([x], 1.0).item(), x.grad.tolist()
-    (5.0, [0.6000000238418579, 0.800000011920929])
+    (5.0, [0.5999999046325684, 0.7999998331069946])
     """
     limit = _number("clip_grad_norm_", "max_norm", max_norm, 0.0)
     members = [x for x in parameters if x.grad is not None]
