@@ -37,18 +37,22 @@ DW_INLINE float round_to_odd(int64_t x) {
   return x < 0 ? -size : size;
 }
 
+// Clamped to what converts without overflow; where the largest integer is no float, the one above is put in its place.
 template <Float F, Whole I>
 DW_INLINE I saturate(F x) {
-  // 2^(bits) as a float is exact; below it the conversion is defined.
-  constexpr F high = F(uint64_t(1) << (Traits<I>::width - 1)) * (Traits<I>::is_signed ? F(1) : F(2));
-  constexpr F low = Traits<I>::is_signed ? -high : F(0);
-  constexpr I most = Traits<I>::is_signed ? I(Bits<I>(~Bits<I>(0)) >> 1) : I(~Bits<I>(0));
-  const bool above = x >= high, below = Traits<I>::is_signed ? x < low : !(x > F(0));
-  const F inside = above || below || x != x ? F(0) : x;
+  constexpr int digits = sizeof(F) == 4 ? 24 : 53, value_bits = Traits<I>::width - int(Traits<I>::is_signed);
+  constexpr bool exact = value_bits <= digits;
+  constexpr F past = F(uint64_t(1) << (value_bits - 1)) * F(2);                      // the first value that does not fit
+  constexpr F highest = exact ? past - F(1) : past - past / F(uint64_t(1) << digits);  // the largest float below it
+  constexpr F lowest = Traits<I>::is_signed ? -past : F(0);
+  constexpr I most = I(I(~Bits<I>(0)) ^ Traits<I>::smallest);
+  F inside = x > lowest ? x : lowest;  // NaN too
+  inside = inside < highest ? inside : highest;
   I whole;
   if constexpr (sizeof(I) < 4) whole = I(int32_t(inside));
   else whole = I(inside);
-  return above ? most : below || x != x ? (x != x ? I(0) : Traits<I>::smallest) : whole;
+  if constexpr (!exact) whole = x >= past ? most : whole;
+  return x != x ? I(0) : whole;
 }
 
 template <class R, class T>

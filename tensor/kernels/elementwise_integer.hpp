@@ -8,29 +8,45 @@ namespace {
 
 template <Whole T> DW_INLINE Wide<T> wide(T x) { return Wide<T>(x); }
 
-// x / y rounded down; nothing to divide by gives 0, and the one quotient that does not fit wraps.
+// x / y rounded down; nothing to divide by gives 0, and the one quotient that does not fit wraps. Up to 32 bits the
+// quotient of floats finds it: two whole numbers of at most half a float's digits are never so near to the next whole
+// quotient that rounding reaches it.
 template <Whole T>
 DW_INLINE T floor_divide1(T x, T y) {
-  if (y == 0) return 0;
-  if constexpr (Traits<T>::is_signed) {
-    if (y == -1) return T(Wide<T>(0) - wide(x));
-    const T q = T(x / y);
-    return T(q - (x % y != 0 && (x < 0) != (y < 0)));
+  const bool minus = Traits<T>::is_signed && y == T(-1);
+  const T divisor = y == 0 || minus ? T(1) : y;
+  T q;
+  if constexpr (sizeof(T) < 4) {
+    q = T(int32_t(__builtin_floorf(float(x) / float(divisor))));
+  } else if constexpr (sizeof(T) == 4) {
+    // the low bits of a sum with 1.5·2^52 are the number in two's complement
+    const double whole = __builtin_floor(double(x) / double(divisor)) + 0x1.8p52;
+    q = T(uint32_t(__builtin_bit_cast(uint64_t, whole)));
   } else {
-    return T(x / y);
+    q = T(x / divisor);
+    if constexpr (Traits<T>::is_signed) q = T(q - (x % divisor != 0 && (x < 0) != (divisor < 0)));
   }
+  return y == 0 ? T(0) : minus ? T(Wide<T>(0) - wide(x)) : q;
 }
 template <Whole T>
 DW_INLINE T modulo1(T x, T y) {
-  if (y == 0) return 0;
-  if constexpr (Traits<T>::is_signed) {
-    if (y == -1) return 0;
-    const T r = T(x % y);
-    return r != 0 && (r < 0) != (y < 0) ? T(r + y) : r;
-  } else {
-    return T(x % y);
-  }
+  const T r = T(wide(x) - wide(floor_divide1(x, y)) * wide(y));
+  return y == 0 ? T(0) : r;
 }
+template <Whole T>
+struct LoopOf<T, droveway::op_floor_div> {
+  static void loop(const Strip& s) {
+    FpGuard guard;
+    each2<T, T>(s, [](T x, T y) DW_LAMBDA { return floor_divide1(x, y); });
+  }
+};
+template <Whole T>
+struct LoopOf<T, droveway::op_mod> {
+  static void loop(const Strip& s) {
+    FpGuard guard;
+    each2<T, T>(s, [](T x, T y) DW_LAMBDA { return modulo1(x, y); });
+  }
+};
 // x to the power y; a negative exponent leaves the integers: 0, but ±1 for x = ±1.
 template <Whole T>
 DW_INLINE T power1(T x, T y) {
@@ -75,8 +91,6 @@ DW_INLINE T popcount1(T x) {
 DW_EACH2(add, Whole, T, T(wide(x) + wide(y)))
 DW_EACH2(sub, Whole, T, T(wide(x) - wide(y)))
 DW_EACH2(mul, Whole, T, T(wide(x) * wide(y)))
-DW_EACH2(floor_div, Whole, T, floor_divide1(x, y))
-DW_EACH2(mod, Whole, T, modulo1(x, y))
 DW_EACH2(pow, Whole, T, power1(x, y))
 DW_EACH2(maximum, Whole, T, x < y ? y : x)
 DW_EACH2(minimum, Whole, T, y < x ? y : x)

@@ -223,6 +223,26 @@ def test_broadcast_equals_the_repeated_inputs(name: str, shapes: tuple[tuple[int
     assert same_bits(np.array(run("sub", name, arrays, out=out)), run("sub", name, repeated))
 
 
+@pytest.mark.parametrize("axes", [(1, 0, 2), (2, 1, 0), (2, 0, 1), (0, 2, 1), (1, 2, 0)])
+@pytest.mark.parametrize("name", ["int8", "float16", "float32", "float64", "complex128"])
+def test_transposed_operands_are_read_in_tiles_with_the_same_bits(name: str, axes: tuple[int, ...]) -> None:
+    shape = (17, 33, 70)
+    x, y = (np.asarray(plain(values(name, 17 * 33 * 70, k))).reshape(shape) for k in (20, 21))
+    expected = run("mul", name, [x, y])
+    lying = np.ascontiguousarray(x.transpose(axes)).transpose(np.argsort(axes))
+    for count in (1, 3):
+        _kernels.set_threads(count)
+        assert same_bits(run("mul", name, [lying, y]), expected)
+        assert same_bits(run("mul", name, [lying, y[:1]]), run("mul", name, [x, y[:1]]))
+        assert same_bits(
+            run("mul", name, [lying[::-1, ::2, ::-3], y[::-1, ::2, ::-3]]), expected[::-1, ::2, ::-3].copy()
+        )
+        out = np.zeros((70, 33, 17), expected.dtype).transpose(2, 1, 0)
+        assert same_bits(np.array(run("mul", name, [lying, y], out=out)), expected)
+        wide = np.zeros((17, 33, 140), expected.dtype)[:, :, ::2]
+        assert same_bits(np.array(run("mul", name, [lying, y], out=wide)), expected)
+
+
 @pytest.mark.parametrize("name", ["bool", "float16", "bfloat16", "float32", "float64", "complex128"])
 def test_threads_change_no_bit(name: str) -> None:
     n = 100_003

@@ -1,5 +1,7 @@
 #include "elementwise.hpp"
 
+#include <string.h>
+
 #include "droveway/parallel.hpp"
 #include "in_use.hpp"
 #include "layout.hpp"
@@ -26,6 +28,7 @@ unsigned class_of(Dtype d) {
 struct Job {
   ElementwiseLoop loop;
   int op, operands;
+  int64_t tiles;
   Walk walk;
   Walked operand[kOperandsMax];
 };
@@ -61,9 +64,13 @@ void run_range(const Job& job, int64_t begin, int64_t end) {
         p = operand.data + i * operand.size;
       } else if (operand.access == Access::strided) {
         char* there = walk_in_place(walk, operand, position, m);
-        if (there != nullptr) p = there;
-        else if (k == 0) scatter = true;
-        else walk_gather(walk, operand, position, p, m);
+        if (there != nullptr) {
+          p = there;
+        } else if (k == 0) {
+          scatter = true;
+        } else {
+          walk_gather(walk, operand, position, p, m);
+        }
       }
       if (k == 0) strip.out = p;
       else strip.in[k - 1] = p;
@@ -80,6 +87,73 @@ void run_block(void* context, size_t block) {
   const Job& job = *static_cast<const Job*>(context);
   const int64_t begin = int64_t(block) * kWalkBlock;
   run_range(job, begin, begin + kWalkBlock < job.walk.total ? begin + kWalkBlock : job.walk.total);
+}
+
+// Tile number t: the last two dimensions cut into tiles, row by row of tiles, over all other dimensions.
+void run_tile(const Job& job, int64_t t, char (*stage)[kTileRows * kTileColumns * 16]) {
+  const Walk& walk = job.walk;
+  const int last = walk.ndim - 1;
+  const int64_t across = (walk.shape[last] + kTileColumns - 1) / kTileColumns;
+  const int64_t down = (walk.shape[last - 1] + kTileRows - 1) / kTileRows;
+  const int64_t column = t % across * kTileColumns, row = t / across % down * kTileRows;
+  const int64_t columns = walk.shape[last] - column < kTileColumns ? walk.shape[last] - column : kTileColumns;
+  const int64_t rows = walk.shape[last - 1] - row < kTileRows ? walk.shape[last - 1] - row : kTileRows;
+  char* first[kOperandsMax];
+  for (int k = 0; k < job.operands; ++k) {
+    const int64_t* strides = job.operand[k].strides;
+    first[k] = job.operand[k].data + row * strides[last - 1] + column * strides[last];
+    for (int64_t rest = t / across / down, d = last - 2; d >= 0; --d) {
+      first[k] += rest % walk.shape[d] * strides[d];
+      rest /= walk.shape[d];
+    }
+  }
+  int64_t row_step[kOperandsMax];
+  bool scatter = false;
+  for (int k = 0; k < job.operands; ++k) {
+    const Walked& operand = job.operand[k];
+    row_step[k] = operand.strides[last - 1];
+    if (operand.strides[last] == operand.size) continue;
+    row_step[k] = columns * operand.size;
+    if (k == 0) scatter = true;
+    else walk_gather_tile(first[k], operand.size, operand.strides[last - 1], operand.strides[last], rows, columns, stage[k]);
+    if (k > 0) first[k] = stage[k];
+  }
+  Strip strip;
+  strip.op = job.op;
+  strip.n = size_t(columns);
+  for (int64_t r = 0; r < rows; ++r) {
+    strip.out = scatter ? stage[0] : first[0] + r * row_step[0];
+    for (int k = 1; k < job.operands; ++k) strip.in[k - 1] = first[k] + r * row_step[k];
+    job.loop(strip);
+    if (scatter) {
+      const Walked& out = job.operand[0];
+      char* p = first[0] + r * out.strides[last - 1];
+      for (int64_t c = 0; c < columns; ++c, p += out.strides[last]) memcpy(p, stage[0] + c * out.size, size_t(out.size));
+    }
+  }
+}
+
+constexpr int64_t kTilesPerItem = kWalkBlock / (kTileRows * kTileColumns);
+
+void run_tiles(void* context, size_t item) {
+  const Job& job = *static_cast<const Job*>(context);
+  alignas(64) char stage[kOperandsMax][kTileRows * kTileColumns * 16];
+  const int64_t first = int64_t(item) * kTilesPerItem;
+  const int64_t end = first + kTilesPerItem < job.tiles ? first + kTilesPerItem : job.tiles;
+  for (int64_t t = first; t < end; ++t) run_tile(job, t, stage);
+}
+
+void run_transposed(Job& job) {
+  const Walk& walk = job.walk;
+  const int last = walk.ndim - 1;
+  job.tiles = ((walk.shape[last] + kTileColumns - 1) / kTileColumns) * ((walk.shape[last - 1] + kTileRows - 1) / kTileRows);
+  for (int d = 0; d < last - 1; ++d) job.tiles *= walk.shape[d];
+  const int64_t items = (job.tiles + kTilesPerItem - 1) / kTilesPerItem;
+  if (walk.total * job.operand[0].size >= kParallelBytes / 2) {
+    dw_parallel(size_t(items), run_tiles, &job);
+  } else {
+    for (int64_t item = 0; item < items; ++item) run_tiles(&job, size_t(item));
+  }
 }
 
 void run_all(Job& job) {
@@ -161,6 +235,10 @@ bool run_elementwise(const TensorTable& table, int op, const View& out, const Vi
     View views[kOperandsMax] = {out};
     for (int k = 0; k < count; ++k) views[k + 1] = in[k];
     if (!walk_begin(job.walk, job.operand, views, count + 1, out.ndim, out.shape, true)) return true;
+    if (walk_transposes(job.walk, job.operand, count + 1)) {
+      run_transposed(job);
+      return true;
+    }
   }
   run_all(job);
   return true;

@@ -47,7 +47,10 @@ void move_elements(const Walk& walk, const Walked& operand, const Position& posi
   }
 }
 
-struct Wide {
+struct Eight {  // a complex64 is aligned to 4 bytes
+  uint32_t low, high;
+};
+struct Sixteen {
   uint64_t low, high;
 };
 
@@ -57,8 +60,8 @@ void move(const Walk& walk, const Walked& operand, const Position& position, cha
     case 1: return move_elements<uint8_t, Gather>(walk, operand, position, stage, count);
     case 2: return move_elements<uint16_t, Gather>(walk, operand, position, stage, count);
     case 4: return move_elements<uint32_t, Gather>(walk, operand, position, stage, count);
-    case 8: return move_elements<uint64_t, Gather>(walk, operand, position, stage, count);
-    default: return move_elements<Wide, Gather>(walk, operand, position, stage, count);
+    case 8: return move_elements<Eight, Gather>(walk, operand, position, stage, count);
+    default: return move_elements<Sixteen, Gather>(walk, operand, position, stage, count);
   }
 }
 
@@ -171,6 +174,46 @@ void walk_gather(const Walk& walk, const Walked& operand, const Position& positi
 }
 void walk_scatter(const Walk& walk, const Walked& operand, const Position& position, char* stage, int64_t count) {
   move<false>(walk, operand, position, stage, count);
+}
+
+namespace {
+template <class E>
+void gather_columns(const char* p, int64_t row_stride, int64_t column_stride, int64_t rows, int64_t columns, E* stage) {
+  for (int64_t c = 0; c < columns; ++c, p += column_stride) {
+    const char* q = p;
+    for (int64_t r = 0; r < rows; ++r, q += row_stride) stage[r * columns + c] = *reinterpret_cast<const E*>(q);
+  }
+}
+}  // namespace
+
+void walk_gather_tile(const char* first, int64_t size, int64_t row_stride, int64_t column_stride, int64_t rows,
+                      int64_t columns, char* stage) {
+  switch (size) {
+    case 1: return gather_columns(first, row_stride, column_stride, rows, columns, reinterpret_cast<uint8_t*>(stage));
+    case 2: return gather_columns(first, row_stride, column_stride, rows, columns, reinterpret_cast<uint16_t*>(stage));
+    case 4: return gather_columns(first, row_stride, column_stride, rows, columns, reinterpret_cast<uint32_t*>(stage));
+    case 8: return gather_columns(first, row_stride, column_stride, rows, columns, reinterpret_cast<Eight*>(stage));
+    default: return gather_columns(first, row_stride, column_stride, rows, columns, reinterpret_cast<Sixteen*>(stage));
+  }
+}
+
+bool walk_transposes(Walk& walk, Walked* operands, int count) {
+  const int last = walk.ndim - 1;
+  if (last < 1 || walk.shape[last] < kTileRows || walk.total < kTileRows * kTileColumns) return false;
+  for (int k = 1; k < count; ++k) {
+    const int64_t step = operands[k].strides[last];
+    if (operands[k].access != Access::strided || step == 0 || step == operands[k].size) continue;
+    for (int d = 0; d < last; ++d) {
+      if (operands[k].strides[d] != operands[k].size || walk.shape[d] < kTileRows / 2) continue;
+      for (int j = d; j + 1 < last; ++j) {  // that dimension next to the last one
+        exchange(walk.shape[j], walk.shape[j + 1]);
+        for (int i = 0; i < count; ++i) exchange(operands[i].strides[j], operands[i].strides[j + 1]);
+      }
+      classify(walk, operands, count);
+      return true;
+    }
+  }
+  return false;
 }
 
 void walk_repeat(char* stage, const char* element, int64_t size, int64_t count) {

@@ -60,6 +60,14 @@ inline char* walk_in_place(const Walk& walk, const Walked& operand, const Positi
 void walk_gather(const Walk& walk, const Walked& operand, const Position& position, char* stage, int64_t count);
 void walk_scatter(const Walk& walk, const Walked& operand, const Position& position, char* stage, int64_t count);
 
+// Transposed operands are read in tiles, rows along the dimension in which their elements follow each other, so that
+// every line of the cache is read once. walk_transposes finds out whether an operand after the first needs that, and
+// puts its dimension next to the last one (for work whose order does not matter).
+constexpr int64_t kTileRows = 16, kTileColumns = 64;
+bool walk_transposes(Walk& walk, Walked* operands, int count);
+void walk_gather_tile(const char* first, int64_t size, int64_t row_stride, int64_t column_stride, int64_t rows,
+                      int64_t columns, char* stage);
+
 // One element `count` times.
 void walk_repeat(char* stage, const char* element, int64_t size, int64_t count);
 

@@ -93,6 +93,7 @@ struct Program {
 }  // namespace
 
 void bind_fused(nb::module_& m) {
+  nb::set_leak_warnings(false);  // programs are kept for later runs, by us and by callers: not a leak at exit
   nb::class_<Program>(m, "FusedProgram", "A chain of elementwise operations that runs in one pass.")
       .def(nb::init<nb::sequence, nb::sequence, nb::sequence, const std::string&, const std::string&>(), "steps"_a,
            "inputs"_a, "outs"_a, "end"_a = "", "isa"_a = "")
