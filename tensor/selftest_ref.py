@@ -55,10 +55,12 @@ def digests() -> dict[str, str]:
     """The digest (16 hex digits) of every kernel of tensor that is hashed here, by name."""
     from tensor.selftest_elementwise_ref import elementwise_digests
     from tensor.selftest_products_ref import product_digests
+    from tensor.selftest_reduce_ref import reduce_digests
 
     f32, f64 = np.dtype(np.float32), np.dtype(np.float64)
     return elementwise_digests() | {
         **product_digests(),
+        **reduce_digests(),
         "tensor.lanes_f32": fnv1a(probe_lanes_f32(awkward(seed, 32, f32)) for seed in range(100)),
         "tensor.lanes_f64": fnv1a(probe_lanes_f64(awkward(seed, 32, f64)[:16]) for seed in range(100)),
         "tensor.sum_f32": fnv1a(_sums(f32)),

@@ -44,24 +44,26 @@ def scan(name: str, x: Array, axis: int) -> Array:
 
 
 def _scan_lines(lines: Array, join: Callable[[Array, Array], Array], add: bool) -> Array:
-    out = np.empty_like(lines)
-    blocks = None
-    for block in range(0, lines.shape[1], BLOCK):
-        runs = None
-        for start in range(block, min(block + BLOCK, lines.shape[1]), RUN):
-            end = min(start + RUN, block + BLOCK, lines.shape[1])
-            chain = lines[:, start] + lines.dtype.type(0) if add else lines[:, start].copy()
-            out[:, start] = chain
-            for i in range(start + 1, end):
-                chain = join(chain, lines[:, i])
-                out[:, i] = chain
-            base = runs if blocks is None else blocks if runs is None else join(blocks, runs)
-            if base is not None:
-                out[:, start:end] = join(np.broadcast_to(base[:, None], out[:, start:end].shape), out[:, start:end])
-            runs = chain if runs is None else join(runs, chain)
-        assert runs is not None
-        blocks = runs if blocks is None else join(blocks, runs)
-    return out
+    n = lines.shape[1]
+    count = -(-n // RUN)
+    padded = np.zeros((len(lines), count * RUN), lines.dtype)  # what is behind the end reaches nothing before it
+    padded[:, :n] = lines
+    runs = padded.reshape(len(lines), count, RUN)
+    chains = np.empty_like(runs)
+    chains[:, :, 0] = runs[:, :, 0] + lines.dtype.type(0) if add else runs[:, :, 0]
+    for i in range(1, RUN):
+        chains[:, :, i] = join(chains[:, :, i - 1], runs[:, :, i])
+    out = chains.copy()
+    blocks = here = None
+    for r in range(count):
+        if r > 0 and r % (BLOCK // RUN) == 0:
+            blocks, here = here if blocks is None else join(blocks, here), None
+        base = here if blocks is None else blocks if here is None else join(blocks, here)
+        if base is not None:
+            out[:, r] = join(np.broadcast_to(base[:, None], out[:, r].shape), chains[:, r])
+        total = chains[:, r, RUN - 1]
+        here = total.copy() if here is None else join(here, total)
+    return out.reshape(len(lines), count * RUN)[:, :n]
 
 
 def scan_extreme(name: str, x: Array, axis: int) -> tuple[Array, Array]:
