@@ -26,6 +26,7 @@ def sessions(text: str) -> str:
         ("docs/sweeps.md", 8),
         ("docs/fleets.md", 2),
         ("docs/around.md", 8),
+        ("docs/elementwise.md", 10),
     ],
 )
 def test_a_page_of_sessions_shows_what_python_answers(
