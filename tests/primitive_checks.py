@@ -75,14 +75,22 @@ def tensor_of(values: Array, dtype: str) -> Any:
     return tn.astype(x, tn.bfloat16) if dtype == "bfloat16" and values.dtype == np.float32 else x
 
 
-def cast(array: Array, dtype: str) -> Any:
-    """A tensor of the dtype from a float64 array that stands for it."""
-    return tensor_of(values_of(array, dtype), dtype)
+def inputs_of(sample: Sample, dtype: str) -> tuple[Array, ...]:
+    """The values of all inputs in the dtype."""
+    values = [values_of(a, dtype) for a in sample.inputs]
+    for k in sample.hermitian:
+        values[k] = np.asarray((values[k] + values[k].swapaxes(-1, -2).conj()) / 2).astype(values[k].dtype)
+    return tuple(values)
+
+
+def tensors_of(sample: Sample, dtype: str, layout: str = "contiguous") -> tuple[Any, ...]:
+    """All inputs as tensors."""
+    return tuple(laid_out(values, dtype, layout) for values in inputs_of(sample, dtype))
 
 
 def laid_out(array: Array, dtype: str, layout: str) -> Any:
     """The same values with other strides."""
-    values = values_of(array, dtype)
+    values = np.asarray(array)
     if layout == "contiguous" or array.ndim == 0:
         return tensor_of(values, dtype)
     if layout == "strided":
@@ -132,7 +140,7 @@ def check_shape(row: Primitive) -> None:
     """The shape rule says what comes out, and refuses nothing that the samples need."""
     for sample in samples_of(row):
         for dtype in dtypes_of(row, sample):
-            inputs = fresh(row, tuple(cast(a, dtype) for a in sample.inputs))
+            inputs = fresh(row, tensors_of(sample, dtype))
             told = row.specs_of(inputs, sample.params)
             came = run(row, inputs, sample.params)
             assert [(s.shape, name_of(s.dtype)) for s in told] == [(x.shape, name_of(x.dtype)) for x in came], sample
@@ -163,11 +171,11 @@ def check_twin(row: Primitive) -> None:
         raise NotApplicable("view")
     for k, sample in enumerate([*samples_of(row), *more_samples(row)]):
         for j, dtype in enumerate(dtypes_of(row, sample)):
-            plain = tuple(cast(a, dtype) for a in sample.inputs)
+            plain = tensors_of(sample, dtype)
             refs = tuple(on_ref(x) for x in plain)
             twin = [bits(x) for x in run(row, refs, sample.params)]
             for layout in ("contiguous", LAYOUTS[1 + (k + j) % 3]):
-                inputs = tuple(laid_out(a, dtype, layout) for a in sample.inputs)
+                inputs = tensors_of(sample, dtype, layout)
                 kernel = [bits(x) for x in run(row, fresh(row, inputs), sample.params)]
                 for i, (a, b) in enumerate(zip(kernel, twin, strict=True)):
                     assert a == b, f"{row.name} {sample} {dtype} {layout}, result {i}: {difference(a, b)}"
@@ -179,7 +187,7 @@ def check_view(row: Primitive) -> None:
         raise NotApplicable("not a view")
     for sample in samples_of(row):
         for dtype in dtypes_of(row, sample):
-            inputs = tuple(cast(a, dtype) for a in sample.inputs)
+            inputs = tensors_of(sample, dtype)
             for out in run(row, inputs, sample.params):
                 version = inputs[0].version
                 assert out.is_shared or out.size == 0, sample
@@ -201,7 +209,7 @@ def difference(a: Any, b: Any) -> str:
 
 
 def float_inputs(row: Primitive, sample: Sample, dtype: str) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    inputs = tuple(cast(a, dtype) for a in sample.inputs)
+    inputs = tensors_of(sample, dtype)
     moving = sample.differentiable
     if moving is None:
         moving = tuple(i for i, a in enumerate(sample.inputs) if a.dtype in (np.float64, np.complex128))
@@ -216,7 +224,7 @@ def moving_function(
     def fn(*values: Any) -> tuple[Any, ...]:
         full = list(inputs)
         for i, x in zip(moving, values, strict=True):
-            full[i] = x
+            full[i] = (x + tn.conj(x.mT)) * 0.5 if i in sample.hermitian else x
         outs = results(_kernels.apply(row, tuple(full), sample.params))
         return tuple(o for o in outs if name_of(o.dtype).startswith(("float", "complex")))
 
@@ -283,12 +291,6 @@ def check_tangent(row: Primitive) -> None:
         assert abs(forward - backward) <= 1e-9 * max(1.0, abs(forward), abs(backward)), (sample, forward, backward)
 
 
-def batch_of(array: Array) -> list[Array]:
-    if array.dtype != np.float64:
-        return [array] * 3
-    return [array, np.asarray(array * 0.75), np.asarray(array * 0.5)]
-
-
 def check_batching(row: Primitive) -> None:
     """vmap equals a loop, bit for bit: all inputs batched, and one at a time along the last axis."""
     if row.in_place:
@@ -299,23 +301,25 @@ def check_batching(row: Primitive) -> None:
         dtypes = dtypes_of(row, sample)
         dtype = next((d for d in ("float32", "float64") if d in dtypes), dtypes[0])
         count = len(sample.inputs)
+        scaled = [Sample(*[_scaled(a, by) for a in sample.inputs], hermitian=sample.hermitian) for by in (1, 0.75, 0.5)]
+        elements = [inputs_of(s, dtype) for s in scaled]
         cases = [tuple(range(count))] + ([(k,) for k in range(count)] if count > 1 else [])
         for batched in cases:
-            pieces = [batch_of(a) if k in batched else [a] * 3 for k, a in enumerate(sample.inputs)]
-            single = batched != tuple(range(count)) or count == 1
-            axes = tuple(None if k not in batched else a.ndim if single else 0 for k, a in enumerate(sample.inputs))
-            whole = []
-            for k, a in enumerate(sample.inputs):
-                if k not in batched:
-                    whole.append(cast(a, dtype))
-                else:
-                    parts = [values_of(piece, dtype) for piece in pieces[k]]
-                    whole.append(tensor_of(np.stack(parts, axes[k]), dtype))
+            last = len(batched) == 1
+            axes = tuple(None if k not in batched else a.ndim if last else 0 for k, a in enumerate(sample.inputs))
+            whole = [
+                tensor_of(elements[0][k] if a is None else np.stack([e[k] for e in elements], a), dtype)
+                for k, a in enumerate(axes)
+            ]
             mapped = vmap(lambda *xs, params=sample.params: run(row, xs, params), in_axes=axes)(*whole)
             for i in range(3):
-                alone = run(row, tuple(cast(p[i], dtype) for p in pieces), sample.params)
-                for many, one in zip(mapped, alone, strict=True):
-                    assert bits(many[i]) == bits(one), f"{row.name} {sample} in_axes={axes}, element {i}"
+                one = tuple(tensor_of(elements[0 if a is None else i][k], dtype) for k, a in enumerate(axes))
+                for many, single in zip(mapped, run(row, one, sample.params), strict=True):
+                    assert bits(many[i]) == bits(single), f"{row.name} {sample} in_axes={axes}, element {i}"
+
+
+def _scaled(array: Array, by: float) -> Array:
+    return np.asarray(array * by) if array.dtype == np.float64 else array
 
 
 def check_oracle(row: Primitive) -> None:
@@ -326,7 +330,7 @@ def check_oracle(row: Primitive) -> None:
         for dtype in dtypes_of(row, sample):
             if dtype not in ("float64", "complex128", "int64", "bool", "-"):
                 continue
-            inputs = tuple(cast(a, dtype) for a in sample.inputs)
+            inputs = tensors_of(sample, dtype)
             with np.errstate(all="ignore"):
                 expected = results(row.oracle(tuple(x.numpy() for x in inputs), sample.params))
             came = run(row, fresh(row, inputs), sample.params)

@@ -52,25 +52,105 @@ def backward(
             f"backward: inside {x.main.name} there are no leaves to write to (hint: tensor.autograd.grad)"
         )
     seed = _seed(x, gradient, "backward")
-    leaves: dict[int, list[Tensor]] = {}
     before = _kernels.set_grad_mode(create_graph)
     try:
-        _propagate([(x, seed)], leaves, None, None, keep=retain_graph or create_graph)
-        owned = {id(seed)}
-        updates = []
-        for leaf, g in leaves.values():
-            total = g if leaf.grad is None else leaf.grad + g
-            if not create_graph and total is g:
-                if id(g) in owned or g.is_view:
-                    total = g.clone()
-                elif g.requires_grad:
-                    total = g.detach()
-            owned.add(id(total))
-            updates.append((leaf, total))
+        updates = _to_leaves(x, seed, retain_graph or create_graph)
+        if not create_graph:
+            _own(updates, seed)
+        for update in updates:
+            old = update[0].grad
+            if old is not None:
+                update[1] = old + update[1]
     finally:
         _kernels.set_grad_mode(before)
     for leaf, total in updates:
         leaf.grad = total
+
+
+def _own(updates: list[list[Tensor]], seed: Tensor) -> None:
+    """Makes every new gradient a tensor that shares its memory with nothing."""
+    owned = {id(seed)}
+    for update in updates:
+        g = update[1]
+        if g.is_view or id(g) in owned:
+            update[1] = g.detach().clone()
+        elif g.requires_grad:
+            update[1] = g.detach()
+        owned.add(id(g))
+
+
+def _to_leaves(x: Tensor, seed: Tensor, keep: bool) -> list[list[Tensor]]:
+    """[leaf, its gradient] for every leaf, in the order in which the first gradient arrived."""
+    node = x.node
+    if node is None:
+        return [[x, seed]]
+    leaves: dict[int, list[Tensor]] = {}
+    pending: dict[int, list[Any]] = {}  # number → [node, gradient of result 0, of result 1, …]
+    heap: list[int] = []
+    entry = _entry(node)
+    entry[x.output_index + 1] = seed
+    checked = _kernels.checked_mode()
+    while True:
+        node = entry[0]
+        if checked or len(entry) > 2 or (vjp := node.primitive.vjp) is None:
+            results = _pull(entry, checked)
+        else:
+            results = vjp(entry[1], node)
+        edges = node.edges
+        if not keep:
+            node.release()
+        for edge, g in zip(edges, results, strict=True):
+            if g is None or edge is None:
+                continue
+            if type(edge) is tuple:
+                number = edge[0].sequence
+                arrived = pending.get(number)
+                i = edge[1] + 1
+                if arrived is None:
+                    pending[number] = arrived = _entry(edge[0])
+                    heappush(heap, -number)
+                    arrived[i] = g
+                    continue
+            else:
+                arrived = leaves.get(id(edge))
+                if arrived is None:
+                    leaves[id(edge)] = [edge, g]
+                    continue
+                i = 1
+            old = arrived[i]
+            arrived[i] = g if old is None else old + g
+        if not heap:
+            return list(leaves.values())
+        entry = pending.pop(-heappop(heap))
+
+
+def _entry(node: Any) -> list[Any]:
+    count = node.output_count
+    if count == 1:
+        return [node, None]  # most are of this kind
+    return [node, *(None,) * (count or len(node.output_specs))]  # of a node that was used up the latter raises
+
+
+def _pull(entry: list[Any], checked: bool) -> Sequence[Tensor | None]:
+    """The gradients of a node's inputs, once all gradients of its results are there."""
+    node = entry[0]
+    primitive = node.primitive
+    vjp = primitive.vjp
+    if vjp is None:
+        raise GradientError(no_derivative(primitive))
+    results: Sequence[Tensor | None]
+    if len(entry) == 2:
+        results = vjp(entry[1], node)
+    else:
+        grads = entry[1:]
+        if not primitive.sparse_gradients:
+            grads = [zeros_like_spec(o) if g is None else g for g, o in zip(grads, node.outputs, strict=True)]
+        results = vjp(tuple(grads), node)
+    if checked:
+        from tensor.autograd.anomaly import check_gradients
+
+        check_gradients(node, results)
+    return results
 
 
 def _seed(x: Tensor, gradient: Tensor | None, name: str) -> Tensor:
@@ -85,9 +165,7 @@ def _seed(x: Tensor, gradient: Tensor | None, name: str) -> Tensor:
                 f"{name}: {Spec(x.shape, x.dtype)!r} is not a scalar, the gradient to start from must be given "
                 f"(hint: .sum().backward())"
             )
-        from tensor.functions.creation import ones
-
-        return ones(x.shape, dtype=x.dtype, device=x.device)
+        return _kernels.full((), 1, x.dtype, x.device)
     if gradient.shape != x.shape or gradient.dtype != x.dtype:
         raise ShapeError(
             f"{name}: the gradient must be {Spec(x.shape, x.dtype)!r}, got {Spec(gradient.shape, gradient.dtype)!r}"
@@ -116,7 +194,7 @@ def gradients(
     create_graph = _kernels.grad_mode() and followed
     before = _kernels.set_grad_mode(create_graph)
     try:
-        _propagate(roots, {}, capture, needed, keep=keep or create_graph)
+        _to_captured(roots, capture, needed, keep or create_graph)
         found = [capture[key_of(w)] for w in wanted]
         results = [g[0] if g else None for g in found]
     finally:
@@ -181,77 +259,44 @@ def _scan(outputs: Sequence[Tensor], capture: dict[Key, Any], start: int) -> tup
     return needed, foreign
 
 
-def _propagate(
-    roots: Sequence[tuple[Tensor, Tensor]],
-    leaves: dict[int, list[Tensor]],
-    capture: dict[Key, list[Tensor]] | None,
-    needed: set[int] | None,
-    *,
-    keep: bool,
+def _to_captured(
+    roots: Sequence[tuple[Tensor, Tensor]], capture: dict[Key, list[Tensor]], needed: set[int], keep: bool
 ) -> None:
-    """Carries gradients from the roots down; into `leaves`, or into `capture`, where the pass stops."""
-    pending: dict[int, list[Any]] = {}  # number → [node, gradient of result 0, of result 1, …]
+    """Carries gradients from the roots to the captured tensors, where the pass stops."""
+    pending: dict[int, list[Any]] = {}
     heap: list[int] = []
 
     def arrive(edge: Any, g: Tensor) -> None:
-        if type(edge) is tuple:
+        indexed = type(edge) is tuple
+        key: Key = (edge[0].sequence, edge[1]) if indexed else id(edge)
+        found = capture.get(key)
+        if found is not None:
+            if found:
+                found[0] = found[0] + g
+            else:
+                found.append(g)
+        elif indexed and key[0] in needed:
             node, i = edge
-            number = node.sequence
-            if capture is not None:
-                found = capture.get((number, i))
-                if found is not None:
-                    if found:
-                        found[0] = found[0] + g
-                    else:
-                        found.append(g)
-                    return
-                if number not in needed:  # type: ignore[operator]
-                    return
-            entry = pending.get(number)
+            entry = pending.get(node.sequence)
             if entry is None:
-                entry = pending[number] = [node, *(None,) * node.output_count]
-                heappush(heap, -number)
+                entry = pending[node.sequence] = _entry(node)
+                heappush(heap, -node.sequence)
             old = entry[i + 1]
             entry[i + 1] = g if old is None else old + g
-        elif capture is not None:
-            found = capture.get(id(edge))
-            if found is not None:
-                if found:
-                    found[0] = found[0] + g
-                else:
-                    found.append(g)
-        else:
-            leaf = leaves.get(id(edge))
-            if leaf is None:
-                leaves[id(edge)] = [edge, g]
-            else:
-                leaf[1] = leaf[1] + g
 
     for x, seed in roots:
         arrive(x if x.node is None else (x.node, x.output_index), seed)
     checked = _kernels.checked_mode()
     while heap:
-        node, *grads = pending.pop(-heappop(heap))
-        primitive = node.primitive
-        if len(grads) == 1:
-            (g,) = grads
-        elif primitive.sparse_gradients or None not in grads:
-            g = tuple(grads)
-        else:
-            g = tuple([zeros_like_spec(o) if d is None else d for d, o in zip(grads, node.outputs, strict=True)])
-        if primitive.vjp is None:
-            raise GradientError(no_derivative(primitive))
-        results = primitive.vjp(g, node)
-        if checked:
-            from tensor.autograd.anomaly import check_gradients
-
-            check_gradients(node, results)
+        entry = pending.pop(-heappop(heap))
+        node = entry[0]
+        results = _pull(entry, checked)
         edges = node.edges
         if not keep:
             node.release()
-        for edge, result in zip(edges, results, strict=True):
-            if edge is not None and result is not None:
-                arrive(edge, result)
+        for edge, g in zip(edges, results, strict=True):
+            if edge is not None and g is not None:
+                arrive(edge, g)
 
 
 def no_derivative(primitive: Any) -> str:

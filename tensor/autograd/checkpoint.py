@@ -8,13 +8,12 @@ from typing import Any
 
 from tensor import _kernels
 from tensor.autograd.backward import gradients, key_of
-from tensor.autograd.custom import Call, Outs, batch_main
+from tensor.autograd.custom import Call, Outs
 from tensor.autograd.grad_mode import enable_grad
 from tensor.autograd.jvp import JvpTracer
 from tensor.autograd.pytree import tree_flatten, tree_unflatten
-from tensor.autograd.trace import Tracer, apply_traced, leaf
+from tensor.autograd.trace import Main, Tracer, apply_traced, leaf
 from tensor.autograd.vmap import BatchTracer, unwrap
-from tensor.primitives.rules import batch_size
 
 __all__ = ["checkpoint"]
 
@@ -81,17 +80,13 @@ class CheckpointCall(Call):
         found = iter(gradients(outs, seeds, [*wanted, *closed], start=start)[0])
         return [next(found) if need else None for need in needs[: self.count]] + list(found)
 
-    def batch(self, inputs: Outs, dims: tuple[int | None, ...], params: Any) -> tuple[Any, Any]:
-        main = batch_main()
-        size = batch_size(inputs, dims)
-
+    def batched(self, main: Main, inputs: Outs, dims: tuple[int | None, ...], size: int) -> Outs:
         def whole(values: Outs) -> Outs:
             with main.running():
                 one = [x if d is None else BatchTracer.like(main, x, d) for x, d in zip(values, dims, strict=True)]
                 return tuple([unwrap(o, main, size, 0) for o in self.fn(tuple(one))])
 
-        outs = CheckpointCall(whole).call(inputs)
-        return outs, (0,) * len(outs)
+        return CheckpointCall(whole).call(inputs)
 
 
 def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:

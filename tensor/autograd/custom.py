@@ -13,7 +13,6 @@ from tensor.autograd.trace import Main, Record, Tracer, apply_traced
 from tensor.autograd.vmap import BatchTracer, unwrap
 from tensor.errors import GradientError, ShapeError
 from tensor.primitives.primitive import FLOATS, KEEP_INPUTS, Primitive, Sample
-from tensor.primitives.rules import batch_size
 from tensor.primitives.spec import Spec
 from tensor.primitives.twin_call import array_of
 
@@ -41,11 +40,9 @@ class Call(_kernels.PrimitiveBase):  # type: ignore[misc]
     def vjp(self, g: Any, node: Any) -> Sequence[Tensor | None]:
         raise NotImplementedError
 
-    def batch(self, inputs: Outs, dims: tuple[int | None, ...], params: Any) -> tuple[Any, Any]:
-        """By default the function runs under a tracer, and so does its derivative."""
-        call = BatchedCall(self, dims, batch_main(), batch_size(inputs, dims))
-        outs = call.call(inputs)
-        return outs, (0,) * len(outs)
+    def batched(self, main: Main, inputs: Outs, dims: tuple[int | None, ...], size: int) -> Outs:
+        """The call on whole batches: it runs under the tracers of a run of vmap, and so does its derivative."""
+        return BatchedCall(self, dims, main, size).call(inputs)
 
     def call(self, inputs: Outs) -> Outs:
         """Runs it with recording off inside, and puts the call on the tape."""
@@ -60,11 +57,6 @@ class Call(_kernels.PrimitiveBase):  # type: ignore[misc]
         if before and any(x.requires_grad for x in inputs):
             _kernels.record(self, inputs, None, outs)
         return outs
-
-
-def batch_main() -> Main:
-    """The run of vmap for a call's own tracers."""
-    return Main("vmap")
 
 
 class BatchedCall(Call):

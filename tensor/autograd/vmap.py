@@ -10,7 +10,7 @@ from tensor import _kernels
 from tensor.autograd.pytree import TreeDef, tree_flatten, tree_unflatten
 from tensor.autograd.trace import Main, Tracer, bind, underlying
 from tensor.errors import ShapeError, TraceError
-from tensor.primitives.rules import expand_to, front, loop_batch
+from tensor.primitives.rules import batch_size, expand_to, front, loop_batch
 from tensor.primitives.spec import Spec
 
 __all__ = ["vmap"]
@@ -47,6 +47,9 @@ class BatchTracer(Tracer):
         if all(d is None for d in dims):
             outs = bind(primitive, tuple(values), params)
             out_dims: Any = (None,) * len(outs) if isinstance(outs, tuple) else None
+        elif hasattr(primitive, "batched"):  # a call with a derivative of its own: custom.py
+            outs = primitive.batched(main, tuple(values), tuple(dims), batch_size(values, dims))
+            out_dims = (0,) * len(outs)
         elif primitive.batch is not None:
             outs, out_dims = primitive.batch(tuple(values), tuple(dims), params)
         else:

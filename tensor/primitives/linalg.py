@@ -300,11 +300,11 @@ CHOLESKY = _row(
     vjp=_cholesky_vjp,
     cost=_cost(lambda m, n: n**3 / 3),
     samples=lambda rng: [
-        Sample(_positive(rng, 3, 3)),
-        Sample(_positive(rng, 2, 4, 4)),
-        Sample(_positive(rng, 1, 1)),
+        Sample(_positive(rng, 3, 3), hermitian=(0,)),
+        Sample(_positive(rng, 2, 4, 4), hermitian=(0,)),
+        Sample(_positive(rng, 1, 1), hermitian=(0,)),
         Sample(_normal(rng, 0, 2, 2)),
-        Sample(_positive(rng, 10, 10), gradcheck=False),
+        Sample(_positive(rng, 10, 10), gradcheck=False, hermitian=(0,)),
     ],
     oracle=_cholesky_oracle,
 )
@@ -614,9 +614,9 @@ EIGH = _row(
     vjp=_eigh_vjp,
     cost=_cost(lambda m, n: 60 * n**3),
     samples=lambda rng: [
-        Sample(_symmetric(rng, 3), dtypes=REALS),
-        Sample(_symmetric(rng, 4)[None] * [[[1.0]], [[-2.0]]], dtypes=REALS),
-        Sample(_symmetric(rng, 7), gradcheck=False),
+        Sample(_symmetric(rng, 3), dtypes=REALS, hermitian=(0,)),
+        Sample(_symmetric(rng, 4)[None] * [[[1.0]], [[-2.0]]], dtypes=REALS, hermitian=(0,)),
+        Sample(_symmetric(rng, 7), gradcheck=False, hermitian=(0,)),
         Sample(_normal(rng, 0, 0)),
     ],
 )

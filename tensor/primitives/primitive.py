@@ -68,10 +68,11 @@ class Sample:
     A float64 array stands for the row's element types: the tests cast it to each of them. `gradcheck` False leaves the
     sample out of the comparison with finite differences (a kink or a tie of the function lies at these values);
     `differentiable` names the inputs to check, all float64 ones if it isn't given. `dtypes` narrows the row's element
-    types for this sample.
+    types for this sample. Inputs in `hermitian` are matrices that must equal their conjugate transpose: they do after
+    the cast, and finite differences move them so.
     """
 
-    __slots__ = ("differentiable", "dtypes", "gradcheck", "inputs", "params")
+    __slots__ = ("differentiable", "dtypes", "gradcheck", "hermitian", "inputs", "params")
 
     def __init__(
         self,
@@ -80,7 +81,9 @@ class Sample:
         gradcheck: bool = True,
         differentiable: tuple[int, ...] | None = None,
         dtypes: tuple[str, ...] | None = None,
+        hermitian: tuple[int, ...] = (),
     ) -> None:
+        self.hermitian = hermitian
         self.inputs = inputs
         self.params = params
         self.gradcheck = gradcheck

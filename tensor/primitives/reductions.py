@@ -70,8 +70,10 @@ def mask_of(axes: tuple[int, ...]) -> int:
 
 def spread(g: Tensor, node: Any) -> Tensor:
     """A gradient or result of a reduction, repeated over the axes that were reduced."""
-    x, params = node.inputs[0], node.params
-    return expand_to(g.reshape(kept_shape(x.shape, params["axis"], True)), x.shape)
+    shape = node.inputs[0].shape
+    if g.ndim == 0:
+        return g.expand(shape)
+    return expand_to(g.reshape(kept_shape(shape, node.params["axis"], True)), shape)
 
 
 def reduced_count(x: Any, axes: tuple[int, ...]) -> int:

@@ -88,34 +88,31 @@ def unbroadcast(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def expand_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """x repeated (as a view) to the shape."""
-    if x.shape == shape:
-        return x
-    from tensor.functions.manipulation import broadcast_to
-
-    return broadcast_to(x, shape)
+    return x if x.shape == shape else x.expand(shape)
 
 
-def _is_complex(x: Any) -> bool:
-    return name_of(x.dtype).startswith("complex")
+_COMPLEX = frozenset(("complex64", "complex128"))
 
 
-def vjp_of_partials(partials: Callable[[Any], Sequence[Any]]) -> Callable[[Any, Any], tuple[Tensor | None, ...]]:
+def vjp_of_partials(partials: Callable[[Any], Sequence[Any]]) -> Callable[[Any, Any], Sequence[Tensor | None]]:
     """Each input's gradient is its partial derivative applied to g, summed where the input was broadcast.
 
     For complex numbers the factor enters conjugated: conj(partial(conj(g))).
     """
 
-    def vjp(g: Tensor, node: Any) -> tuple[Tensor | None, ...]:
-        inputs, needs = node.inputs, node.needs
-        if _is_complex(g):
+    def vjp(g: Tensor, node: Any) -> Sequence[Tensor | None]:
+        if g.dtype.name in _COMPLEX:
             from tensor.functions.elementwise import conj
 
-            parts = [conj(p(conj(g))) if p and n else None for p, n in zip(partials(node), needs, strict=True)]
+            turned = conj(g)
+            parts = [conj(p(turned)) if p and n else None for p, n in zip(partials(node), node.needs, strict=True)]
         else:
-            parts = [p(g) if p and n else None for p, n in zip(partials(node), needs, strict=True)]
-        return tuple(
-            [part if part is None else unbroadcast(part, x.shape) for part, x in zip(parts, inputs, strict=True)]
-        )
+            parts = [p(g) if p and n else None for p, n in zip(partials(node), node.needs, strict=True)]
+        for i, x in enumerate(node.inputs):
+            part = parts[i]
+            if part is not None and part.shape != x.shape:
+                parts[i] = unbroadcast(part, x.shape)
+        return parts
 
     return vjp
 
@@ -188,7 +185,7 @@ def front(x: Tensor, dim: int) -> Tensor:
     return x.permute((dim, *(i for i in range(x.ndim) if i != dim)))
 
 
-def batch_size(inputs: Sequence[Tensor], dims: Dims) -> int:
+def batch_size(inputs: Sequence[Tensor], dims: Sequence[int | None]) -> int:
     """How many elements the batch has."""
     return next(int(x.shape[d]) for x, d in zip(inputs, dims, strict=True) if d is not None)
 
