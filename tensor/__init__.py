@@ -15,8 +15,8 @@ _HOMES = {
     "tensor.autograd.anomaly": "checked",
     "tensor.device": "Device MemorySpace",
     "tensor.errors": (
-        "AnomalyError AxisError BudgetExceeded DeviceError DtypeError GradientError LinalgError ReadOnlyError "
-        "ShapeError TensorError TensorFileError TraceError"
+        "AnomalyError AxisError BudgetExceeded DeviceError DtypeError EmptyReductionError GradientError LinalgError "
+        "ReadOnlyError ShapeError TensorError TensorFileError TraceError"
     ),
     "tensor.functions.creation": (
         "arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu "

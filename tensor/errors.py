@@ -8,6 +8,7 @@ TensorError
 ├── ReadOnlyError     (TypeError)    an output that cannot be written
 ├── TraceError        (TypeError)    a value asked of a tensor that stands for many, or outlives its transformation
 ├── GradientError     (RuntimeError) a gradient that cannot be had: no graph, graph used up, not a scalar, wrong rule
+├── EmptyReductionError (ValueError) checked mode met the mean of nothing
 ├── AnomalyError      (ArithmeticError)  checked mode met a NaN, or an infinite gradient
 ├── LinalgError       (ValueError)   a matrix that has no such decomposition or solution: .function .matrix .detail
 ├── TensorFileError   (ValueError)   a file that does not hold what its format says: .path .offset .field .expected .found
@@ -47,6 +48,10 @@ class TraceError(TensorError, TypeError):
 
 class GradientError(TensorError, RuntimeError):
     """A gradient cannot be had: nothing requires it, its graph was used up, or a derivative rule is wrong."""
+
+
+class EmptyReductionError(TensorError, ValueError):
+    """Checked mode met the mean of nothing, which is NaN otherwise."""
 
 
 class AnomalyError(TensorError, ArithmeticError):

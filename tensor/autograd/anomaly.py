@@ -87,8 +87,8 @@ def first_true(flags: Tensor) -> tuple[int, ...] | None:
 
 def first_bad(x: Tensor, *, infinite: bool = False) -> tuple[str, tuple[int, ...]] | None:
     """('nan', index) of the first NaN in row-major order, with `infinite` also ('inf', index); None if all is well."""
-    if not name_of(x.dtype).startswith(("float", "bfloat", "complex")) or x.size == 0:
-        return None
+    if x.is_traced or not name_of(x.dtype).startswith(("float", "bfloat", "complex")) or x.size == 0:
+        return None  # what a tracer stands for is looked at one level down
     from tensor.functions.comparison import isfinite, isnan, logical_not
 
     position = first_true(logical_not(isfinite(x)) if infinite else isnan(x))
@@ -101,7 +101,7 @@ def first_bad(x: Tensor, *, infinite: bool = False) -> tuple[str, tuple[int, ...
 def before_call(primitive: Any, inputs: Sequence[Tensor], params: Any) -> None:
     """What the dispatcher calls in checked mode before it runs a row."""
     check = getattr(primitive, "check", None)
-    if check is not None:
+    if check is not None and not any(x.is_traced for x in inputs):
         with _unchecked():
             check(inputs, params)
 

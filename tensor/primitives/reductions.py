@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
-from tensor.errors import DtypeError, ShapeError
+from tensor.errors import DtypeError, EmptyReductionError, ShapeError
 from tensor.primitives.primitive import ALL, FLOATS, NUMBERS, REALS, Params, Primitive, Sample, keep
 from tensor.primitives.registry import register
 from tensor.primitives.rules import call, expand_to, shifted_axes
@@ -177,11 +177,20 @@ SUM = _reduction(
     oracle=_oracle("sum"),
 )
 
+
+def _refuse_nothing(inputs: tuple[Tensor, ...], params: Params) -> None:
+    """What checked mode asks of a mean."""
+    x, axes = inputs[0], params["axis"]
+    if reduced_count(x, axes) == 0:
+        raise EmptyReductionError(f"mean: {Spec(x.shape, x.dtype)!r} has no elements along the axes {axes}")
+
+
 MEAN = _reduction(
     "mean",
     "The sum over axes divided by their number of elements; NaN for nothing.",
     INEXACT,
     linear=True,
+    check=_refuse_nothing,
     vjp=lambda g, node: (spread(g / max(reduced_count(node.inputs[0], node.params["axis"]), 1), node),),
     oracle=_oracle("mean"),
 )
