@@ -1,5 +1,6 @@
 // The auction; the twin, auction_ref, says what is computed and in which order. Objects go by their position in the tree
-// here, and a bid reads sixteen prices that lie near each other; searches fill the lists.
+// here, and a bid reads prices that lie near each other; searches fill the lists. Prices only rise in forward phases, so
+// the tree's bounds hold without following every bid.
 #include "droveway/fpenv.hpp"
 #include "droveway/parallel.hpp"
 #include "priced.hpp"
@@ -7,19 +8,22 @@
 namespace DW_ISA {
 namespace {
 
-constexpr size_t kList = 16, kBiddersPerBlock = 64;
+constexpr size_t kList = 24, kListLeast = 4, kGains = 8, kBiddersPerBlock = 64;
+constexpr uint64_t kGainWork = 8;
 constexpr int64_t kUnitMax = int64_t(1) << 26, kStepMax = int64_t(1) << 60;
-constexpr int kPhases = 4, kOnes = 16;
-constexpr int64_t kFirst = 4, kDivide = 4, kSlack = 10;
+constexpr int kPhases = 3, kMorePhases = 4, kChecked = 2, kOnes = 16;
+constexpr size_t kBiddersMore = size_t(1) << 14;
+constexpr int64_t kFirst = 3, kDivide = 5, kSlack = 24;
+constexpr int64_t kLeastNet = -(int64_t(1) << 60);  // what is below it is no object
 constexpr uint64_t kPairsExact = uint64_t(1) << 16;
 constexpr uint32_t kRaises = 64, kDoublingsMax = 20;
 constexpr uint32_t kNobody = 0xFFFFFFFFu;
 
 constexpr Of other(Of side) { return side == Of::zones ? Of::agents : Of::zones; }
 
-// A bidder's list: score · unit of each object and where it is; unused places can never be best.
+// A bidder's list: the score of each object and where it is; unused places are nowhere, where prices are too high.
 struct Row {
-  int64_t value[kList];
+  int32_t score[kList];
   uint32_t at[kList];
 };
 struct Two {
@@ -27,20 +31,34 @@ struct Two {
   int64_t best, second;
 };
 
+DW_INLINE U64x8 higher(U64x8 a, U64x8 b) { return select(lt_signed(a, b), b, a); }
+DW_INLINE U64x8 lower_of(U64x8 a, U64x8 b) { return select(lt_signed(a, b), a, b); }
+
+// Eight nets of a list.
+DW_INLINE U64x8 nets(const Row& row, size_t from, int64_t unit, const int64_t* price) {
+  uint64_t score[8];
+  for (size_t i = 0; i < 8; ++i) score[i] = uint64_t(int64_t(row.score[from + i]) + (int64_t(1) << 31));
+  const U64x8 value = mul_low32(U64x8::load(score), U64x8::set1(uint64_t(unit))) - U64x8::set1(uint64_t(unit) << 31);
+  return value - gather(reinterpret_cast<const uint64_t*>(price), row.at + from);
+}
+
 // The step of an object that has had so many turns in this phase.
 inline int64_t grown(int64_t step, uint32_t turns) {
   const uint32_t doublings = turns / kRaises < kDoublingsMax ? turns / kRaises : kDoublingsMax;
   return step > (kStepMax >> doublings) ? kStepMax : step << doublings;
 }
 
-// A sum of products that may not fit 64 bits, in units.
+// A sum of numbers from 0 that may not fit 64 bits, in units.
 struct Wide {
-  int64_t unit, whole = 0, rest = 0;
+  uint64_t high = 0, low = 0;
   void add(int64_t v) {
-    whole += v / unit;
-    rest += v % unit;
+    high += uint64_t(v) >> 20;
+    low += uint64_t(v) & 0xFFFFFu;
   }
-  int64_t floor() const { return whole + rest / unit; }
+  int64_t floor(int64_t unit) const {
+    const uint64_t u = uint64_t(unit);
+    return int64_t(((high / u) << 20) + (((high % u) << 20) + low) / u);
+  }
 };
 
 template <Of bidders>
@@ -51,11 +69,11 @@ class Market {
   static size_t workspace(size_t n, size_t m) {
     const size_t b = bidders == Of::agents ? n : m, x = bidders == Of::agents ? m : n;
     return Priced<objects>::workspace(x) + Priced<bidders>::workspace(b) + Arena::bytes(b * sizeof(Row)) +
-           4 * Arena::bytes(b * 8) + 6 * Arena::bytes((n + m + 16) * 4);
+           2 * Arena::bytes(b * 8) + 9 * Arena::bytes((n + m + 16) * 4);
   }
 
   Market(const Problem& p, const AuctionSettings& settings, int32_t* assigned, Arena& arena, const WayIndex& ways)
-      : p_(p), s_(scale_of(p)), count_(bidders == Of::agents ? p.n : p.m), length_(settings.k < 2 ? 2 : settings.k > kList ? kList : settings.k),
+      : p_(p), s_(scale_of(p)), count_(bidders == Of::agents ? p.n : p.m), length_(settings.k < kListLeast ? kListLeast : settings.k > kList ? kList : settings.k),
         budget_(settings.budget), idle_(settings.idle), assigned_(assigned) {
     s_.ways = &ways;
     unit_ = int64_t(count_) + 1 < kUnitMax ? int64_t(count_) + 1 : kUnitMax;
@@ -66,9 +84,10 @@ class Market {
     objects_.fill([](size_t) { return int64_t(0); });
     rows_ = arena.take<Row>(count_);
     beyond_ = arena.take<int64_t>(count_);
-    mine_ = arena.take<int64_t>(count_);
     regret_ = arena.take<int64_t>(count_);
+    mine_ = arena.take<int32_t>(count_);
     own_ = arena.take<uint32_t>(count_);
+    queue_ = arena.take<uint32_t>(count_);
     owner_ = arena.take<uint32_t>(room);
     raised_ = arena.take<uint32_t>(room);
     first_ = arena.take<uint32_t>(p.m + 2);
@@ -88,14 +107,11 @@ class Market {
     AuctionOutcome out = {0, 0, 0, 0};
     int64_t width = 0, some = 0;
     for (size_t b = 0; b < count_; ++b) {
-      const Row& row = rows_[b];
       regret_[b] = 0;
-      if (row.value[0] == kNothing) continue;
-      const int64_t best = row.value[0] / unit_ - idle_;
-      if (best > 0) out.bound += best;
-      size_t last = 0;
-      while (last + 1 < length_ && row.value[last + 1] != kNothing) ++last;
-      width += row.value[0] / unit_ - row.value[last] / unit_;
+      int32_t most, least;
+      if (!scores_of(b, &most, &least)) continue;
+      if (most > idle_) out.bound += most - idle_;
+      width += int64_t(most) - least;
       ++some;
     }
     if (some == 0) return out;
@@ -104,6 +120,7 @@ class Market {
     if (step < 1) step = 1;
     const int64_t slack = kSlack * step;
     const bool large = uint64_t(count_) * (bidders == Of::agents ? p_.m : p_.n) > kPairsExact;
+    const int phases = count_ > kBiddersMore ? kMorePhases : kPhases;
     int ones = 0;
     for (int phase = 1;; ++phase, step = step / kDivide < 1 ? 1 : step / kDivide) {
       release(step);
@@ -113,9 +130,9 @@ class Market {
         return out;
       }
       ones += step == 1;
-      const bool last = ones == kOnes || (phase == kPhases && large && !endless);
-      const int64_t worth = worth_now(), bound = worth + lost(last || step == 1);
-      if (bound < out.bound) out.bound = bound;
+      const bool last = ones == kOnes || (phase == phases && large && !endless);
+      const int64_t worth = worth_now(), open = lost(last || step == 1 || phase >= kChecked);
+      if (open >= 0 && worth + open < out.bound) out.bound = worth + open;
       if (phase == 1 || worth > out.worth) {
         out.worth = worth;
         keep();
@@ -127,12 +144,50 @@ class Market {
   }
 
  private:
+  // The last of a neighbour's list is about as far away: what is found above a guess is all there is above it, and where
+  // it does not fill the list the guess was too high.
   static void first_lists(void* context, size_t block) {
     FpGuard guard;
     Market& m = *static_cast<Market*>(context);
     const size_t first = block * kBiddersPerBlock;
     const size_t last = first + kBiddersPerBlock < m.count_ ? first + kBiddersPerBlock : m.count_;
-    for (size_t i = first; i < last; ++i) m.make_list(m.order_[i]);
+    Offers<objects> found(m.p_, m.s_, m.objects_, m.unit_);
+    int64_t guess = INT64_MIN;
+    for (size_t i = first; i < last; ++i) {
+      const size_t b = m.order_[i];
+      size_t current;
+      const uint32_t* which = m.bonus(b, &current);
+      found.find(b, m.length_, guess, which, current);
+      if (found.count < m.length_ && guess != INT64_MIN) found.find(b, m.length_, INT64_MIN, which, current);
+      guess = m.keep_list(b, found);
+    }
+  }
+  // The next bidder's guess.
+  int64_t keep_list(size_t b, const Offers<objects>& found) {
+    Row& row = rows_[b];
+    int64_t most = kNothing, least = -kNothing;
+    for (size_t i = 0; i < kList; ++i) {
+      row.score[i] = i < found.count ? found.score[i] : 0;
+      row.at[i] = i < found.count ? found.at[i] : objects_.nowhere();
+    }
+    for (size_t i = 0; i < found.count; ++i) {
+      most = found.net[i] > most ? found.net[i] : most;
+      least = found.net[i] < least ? found.net[i] : least;
+    }
+    beyond_[b] = found.count == length_ ? least : kNothing;
+    return found.count == length_ ? least - (most - least) / 4 : INT64_MIN;
+  }
+  // Highest and lowest score of a list, false if it is empty.
+  bool scores_of(size_t b, int32_t* most, int32_t* least) const {
+    const Row& row = rows_[b];
+    bool some = false;
+    for (size_t i = 0; i < length_; ++i) {
+      if (row.at[i] == objects_.nowhere()) continue;
+      if (!some || row.score[i] > *most) *most = row.score[i];
+      if (!some || row.score[i] < *least) *least = row.score[i];
+      some = true;
+    }
+    return some;
   }
 
   // Those that have the switch bonus with a bidder: its zone, or the agents that have this zone now.
@@ -144,65 +199,105 @@ class Market {
     *count = first_[b + 1] - first_[b];
     return of_zone_ + first_[b];
   }
-  void make_list(size_t b) {
+  // The list gains objects worth more than `floor`, its worst ones go. Those taken in are above all that may go, so their
+  // order does not matter.
+  void gain(size_t b, int64_t floor) {
+    const size_t limit = kGains < length_ - 1 ? kGains : length_ - 1;
     size_t current;
     const uint32_t* which = bonus(b, &current);
-    const BestOffers<objects> found(p_, s_, objects_, b, length_, unit_, which, current);
+    Offers<objects> found(p_, s_, objects_, unit_);
+    found.find(b, limit, floor + 1, which, current);
+    beyond_[b] = floor;
+    if (found.count == 0) return;
     Row& row = rows_[b];
-    for (size_t i = 0; i < kList; ++i) {
-      row.value[i] = i < found.count ? int64_t(found.offer[i].score) * unit_ : kNothing;
-      row.at[i] = i < found.count ? found.offer[i].at : 0;
+    int64_t net[kList], least = found.net[0];
+    for (size_t i = 0; i < length_; ++i) net[i] = int64_t(row.score[i]) * unit_ - objects_.price(row.at[i]);
+    for (size_t j = 0; j < found.count; ++j) {
+      least = found.net[j] < least ? found.net[j] : least;
+      size_t worst = kList;
+      bool held = false;
+      for (size_t i = 0; i < length_; ++i) {
+        held |= row.at[i] == found.at[j];
+        if (row.at[i] == own_[b]) continue;
+        if (worst == kList || net[i] < net[worst] || (net[i] == net[worst] && row.at[i] != objects_.nowhere() && objects_.id(row.at[i]) > objects_.id(row.at[worst]))) worst = i;
+      }
+      if (held) continue;
+      row.score[worst] = found.score[j];
+      row.at[worst] = found.at[j];
+      net[worst] = found.net[j];
     }
-    beyond_[b] = found.count == length_ ? found.offer[length_ - 1].net : kNothing;
+    if (found.count == limit) beyond_[b] = least;
   }
   Two best(size_t b) const {
     const Row& row = rows_[b];
     const int64_t* price = objects_.least[0];
-    int64_t net[kList];
-    for (size_t i = 0; i < kList; ++i) net[i] = row.value[i] - price[row.at[i]];
-    int64_t most = net[0];
-    for (size_t i = 1; i < kList; ++i) most = net[i] > most ? net[i] : most;
-    uint32_t equal = 0;
-    for (size_t i = 0; i < kList; ++i) equal |= uint32_t(net[i] == most) << i;
-    const size_t place = size_t(__builtin_ctz(equal));
-    net[place] = INT64_MIN;
-    int64_t second = net[0];
-    for (size_t i = 1; i < kList; ++i) second = net[i] > second ? net[i] : second;
-    return {place, most < kNothing ? kNothing : most, second < kNothing ? kNothing : second};
+    const U64x8 n0 = nets(row, 0, unit_, price), n1 = nets(row, 8, unit_, price), n2 = nets(row, 16, unit_, price);
+    const U64x8 m = higher(n0, n1), most = higher(m, n2), next = higher(lower_of(n0, n1), lower_of(m, n2));
+    int64_t first[8], second[8];
+    store(reinterpret_cast<uint64_t*>(first), most);
+    store(reinterpret_cast<uint64_t*>(second), next);
+    for (int half = 4; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) {
+        const int64_t a = first[i], c = first[i + half], d = second[i] > second[i + half] ? second[i] : second[i + half];
+        first[i] = a > c ? a : c;
+        second[i] = (a > c ? c : a) > d ? (a > c ? c : a) : d;
+      }
+    const U64x8 top = U64x8::set1(uint64_t(first[0]));
+    uint32_t equal = lane_bits(eq(n0, top)) | lane_bits(eq(n1, top)) << 8 | lane_bits(eq(n2, top)) << 16;
+    size_t place = size_t(__builtin_ctz(equal));
+    if (first[0] < kLeastNet) return {place, kNothing, kNothing};
+    for (equal &= equal - 1; equal != 0; equal &= equal - 1) {  // the lowest id of those that are worth as much
+      const size_t other = size_t(__builtin_ctz(equal));
+      if (objects_.id(row.at[other]) < objects_.id(row.at[place])) place = other;
+    }
+    return {place, first[0], second[0] < kLeastNet ? kNothing : second[0]};
   }
 
   bool forward(int64_t step, int64_t slack) {
-    const size_t room = objects_.count();
+    const size_t room = objects_.count(), often = room / 64 < 256 ? 256 : room / 64;
     memset(raised_, 0, room * sizeof *raised_);
-    for (size_t start = 0; start < count_; ++start) {
-      uint32_t b = own_[start] == kNobody ? uint32_t(start) : kNobody;
-      while (b != kNobody) {
-        if (bids_ == budget_) return false;
-        ++bids_;
-        Two two = best(b);
-        if ((slack == 0 ? two.second : two.best) < beyond_[b] - slack) {
-          make_list(b);
-          two = best(b);
-        }
-        if (two.best < outside_ + step) break;
-        const Row& row = rows_[b];
-        const uint32_t x = row.at[two.place];
-        const int64_t more = grown(step, raised_[x]++);
-        const int64_t other = two.second > outside_ ? two.second : outside_;
-        const int64_t raise = two.best - other + more, most = two.best - outside_;
-        objects_.set(x, objects_.price(x) + (raise < most ? raise : most));
-        const uint32_t before = owner_[x];
-        owner_[x] = b;
-        own_[b] = x;
-        mine_[b] = row.value[two.place];
-        if (before != kNobody) own_[before] = kNobody;
-        b = before;
+    objects_.refresh();
+    size_t head = 0, waiting = 0, gains = 0;
+    for (size_t b = 0; b < count_; ++b)
+      if (own_[b] == kNobody) queue_[waiting++] = uint32_t(b);
+    while (waiting != 0) {
+      const uint32_t b = queue_[head];
+      head = head + 1 == count_ ? 0 : head + 1;
+      --waiting;
+      if (bids_ == budget_) return false;
+      ++bids_;
+      Two two = best(b);
+      const int64_t least = slack == 0 ? two.second : two.best;
+      if (least < beyond_[b] - slack) {
+        if (budget_ - bids_ < kGainWork) return false;
+        bids_ += kGainWork;
+        if (++gains % often == 0) objects_.refresh();
+        gain(b, least);
+        two = best(b);
       }
+      if (two.best < outside_ + step) continue;
+      const Row& row = rows_[b];
+      const uint32_t x = row.at[two.place];
+      const int64_t more = grown(step, raised_[x]++);
+      const int64_t other = two.second > outside_ ? two.second : outside_;
+      const int64_t raise = two.best - other + more, most = two.best - outside_;
+      objects_.raise(x, objects_.price(x) + (raise < most ? raise : most));
+      const uint32_t before = owner_[x];
+      owner_[x] = b;
+      own_[b] = x;
+      mine_[b] = row.score[two.place];
+      if (before == kNobody) continue;
+      own_[before] = kNobody;
+      const size_t end = head + waiting++;
+      queue_[end < count_ ? end : end - count_] = before;
     }
+    objects_.refresh();
     return true;
   }
 
-  int64_t profit(size_t b) const { return own_[b] == kNobody ? outside_ : mine_[b] - objects_.price(own_[b]); }
+  int64_t profit(size_t b) const {
+    return own_[b] == kNobody ? outside_ : int64_t(mine_[b]) * unit_ - objects_.price(own_[b]);
+  }
 
   // Objects go by ascending index, so the tree's positions are looked up.
   bool reverse(int64_t step) {
@@ -247,43 +342,53 @@ class Market {
       current = first_[object + 1] - first_[object];
       which = of_zone_ + first_[object];
     }
-    const BestOffers<bidders> found(p_, s_, bidders_, object, 2, unit_, which, current);
-    if (found.count == 0 || found.offer[0].net < step) {
+    Offers<bidders> found(p_, s_, bidders_, unit_);
+    found.find(object, 2, 0, which, current);
+    if (found.count == 0) {
+      objects_.set(x, 0);
+      return kNobody;
+    }
+    size_t first = 0;
+    if (found.count == 2 && (found.net[1] > found.net[0] || (found.net[1] == found.net[0] && found.id[1] < found.id[0]))) first = 1;
+    if (found.net[first] < step) {
       objects_.set(x, 0);
       return kNobody;
     }
     const int64_t more = grown(step, raised_[x]++);
-    const int64_t second = found.count > 1 && found.offer[1].net - more > 0 ? found.offer[1].net - more : 0;
-    const uint32_t b = found.offer[0].id;
+    const int64_t second = found.count > 1 && found.net[1 - first] - more > 0 ? found.net[1 - first] - more : 0;
+    const uint32_t b = found.id[first];
     if (second < objects_.price(x)) objects_.set(x, second);
     const uint32_t before = own_[b];
     if (before != kNobody) owner_[before] = kNobody;
     own_[b] = x;
     owner_[x] = b;
-    mine_[b] = int64_t(found.offer[0].score) * unit_;
-    bidders_.set(found.offer[0].at, profit(b));
+    mine_[b] = found.score[first];
+    bidders_.set(found.at[first], profit(b));
     return before;
   }
 
-  // Fills regret_ and returns what the pairs lack to the bound at most, in whole points.
-  int64_t lost(bool exact) {
-    Wide sum{unit_};
-    for (size_t b = 0; b < count_; ++b) {
-      Two two = best(b);
-      if (exact && two.best < beyond_[b]) {
-        make_list(b);
-        two = best(b);
-      }
+  // Fills regret_ and returns what the pairs lack to the bound at most, in whole points; -1 where nothing is known.
+  int64_t lost(bool outside_lists) {
+    Wide sum;
+    bool known = true;
+    for (size_t i = 0; i < count_; ++i) {
+      const size_t b = order_[i];
       const int64_t has = profit(b);
-      int64_t most = two.best > outside_ ? two.best : outside_;
-      if (most < has) most = has;
+      int64_t most = best(b).best;
+      most = most > outside_ ? most : outside_;
+      most = most > has ? most : has;
+      if (outside_lists && most < beyond_[b]) {
+        gain(b, most);
+        const int64_t now = best(b).best;
+        most = now > most ? now : most;
+      }
       regret_[b] = most - has;
-      if (most < beyond_[b]) most = beyond_[b];
-      if (most != has) sum.add(most - has);
+      known &= beyond_[b] != -kNothing;
+      sum.add((most < beyond_[b] ? beyond_[b] : most) - has);
     }
     for (size_t x = 0; x < objects_.count(); ++x)
-      if (owner_[x] == kNobody && objects_.price(x) != 0) sum.add(objects_.price(x));
-    return sum.floor();
+      if (owner_[x] == kNobody) sum.add(objects_.price(x));
+    return known ? sum.floor(unit_) : -1;
   }
   void release(int64_t step) {
     for (size_t b = 0; b < count_; ++b) {
@@ -295,7 +400,7 @@ class Market {
   int64_t worth_now() const {
     int64_t sum = 0;
     for (size_t b = 0; b < count_; ++b)
-      if (own_[b] != kNobody) sum += mine_[b] / unit_ - idle_;
+      if (own_[b] != kNobody) sum += mine_[b] - idle_;
     return sum;
   }
   void keep() {
@@ -329,8 +434,9 @@ class Market {
   bool bidders_built_ = false;
   Arena* profit_arena_;
   Row* rows_;
-  int64_t *beyond_, *mine_, *regret_;  // mine: score · unit of the own pair
-  uint32_t *own_, *owner_, *raised_, *first_, *of_zone_;
+  int64_t *beyond_, *regret_;
+  int32_t* mine_;  // score of the own pair
+  uint32_t *own_, *owner_, *queue_, *raised_, *first_, *of_zone_;
   const uint32_t* order_;
   uint64_t bids_ = 0;
 };

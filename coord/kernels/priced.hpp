@@ -12,8 +12,8 @@ inline constexpr int64_t kNothing = -(int64_t(1) << 62);
 //
 // Prices follow bases: a zone that all want is dear. So a node of zones also knows its peak, the most of base · unit − price
 // below it, and a bidder's travel goes off that. In float32 base − travel is less than (|base| + |travel|) · 2^-24 above
-// the exact difference, and three numbers are rounded to whole scores: `margin` scores cover both. It is -1 where bases or
-// w_travel are so large that scores saturate, or not numbers: then peaks are not used.
+// the exact difference, and three numbers are rounded to whole scores: `margin` scores cover both. It is -1 where peaks are
+// not used: where all bases are equal, or bases or w_travel so large that scores saturate, or not numbers.
 template <Of kind>
 class Priced {
  public:
@@ -24,15 +24,15 @@ class Priced {
 
   static size_t workspace(size_t n) {
     size_t bytes = Tree<kind>::workspace(n) + Arena::bytes(padded(n) * 8);
-    for (size_t count = n, h = 0; h < kLevels; ++h, count = (count + 15) / 16) bytes += 2 * Arena::bytes(padded(count) * 8);
+    for (size_t count = n, h = 0; h < kLevels; ++h, count = (count + 15) / 16) bytes += 2 * Arena::bytes((padded(count) + 16) * 8);
     return bytes;
   }
   void build(const Problem& p, const uint8_t* skip, Arena& arena) {
     const size_t n = kind == Of::zones ? p.m : p.n;
     size_t count = n;
     for (size_t h = 0; h < kLevels; ++h) {
-      least[h] = arena.take<int64_t>(padded(count));
-      peak[h] = arena.take<int64_t>(padded(count));
+      least[h] = arena.take<int64_t>(padded(count) + 16);
+      peak[h] = arena.take<int64_t>(padded(count) + 16);
       count = (count + 15) / 16;
     }
     base_ = arena.take<int64_t>(padded(n));
@@ -42,29 +42,37 @@ class Priced {
   void weigh(const Problem& p, int64_t unit) {
     constexpr float kMost = 8192.0f;
     float largest = __builtin_fabsf(p.w_travel);
-    bool plain = largest <= kMost;
+    bool plain = largest <= kMost, level = true;
     for (size_t at = 0; at < count(); ++at) {
       const float base = p.base[id(at)];
       plain &= __builtin_fabsf(base) <= kMost;
+      level &= base == p.base[id(0)];
       largest = __builtin_fabsf(base) > largest ? __builtin_fabsf(base) : largest;
       base_[at] = int64_t(quantise(base)) * unit;
     }
-    margin = plain ? 3 + int64_t(2.0f * largest * 0x1p-8f) : -1;
+    margin = plain && !level ? 3 + int64_t(2.0f * largest * 0x1p-8f) : -1;
   }
   size_t count() const { return tree.level[0].count; }
   uint32_t id(size_t at) const { return tree.level[0].block[at / 16].index[at % 16]; }
   int64_t price(size_t at) const { return least[0][at]; }
+  // The position of no object, of a price that nobody pays.
+  uint32_t nowhere() const { return uint32_t(padded(count())); }
   // All prices at once: price(position).
   template <class F>
   void fill(F price) {
     for (int h = 0; h <= tree.top; ++h) {
       const size_t count = tree.level[h].count;
       for (size_t e = 0; e < count; ++e) least[h][e] = h == 0 ? price(e) : least_of(h - 1, e);
-      for (size_t e = count; e < padded(count); ++e) least[h][e] = int64_t(1) << 61;
+      for (size_t e = count; e < padded(count) + 16; ++e) least[h][e] = int64_t(1) << 61;
       if (margin < 0) continue;
       for (size_t e = 0; e < count; ++e) peak[h][e] = h == 0 ? base_[e] - least[0][e] : peak_of(h - 1, e);
       for (size_t e = count; e < padded(count); ++e) peak[h][e] = -(int64_t(1) << 61);
     }
+  }
+  // A higher price. Nodes keep bounds that hold but are not the closest ones, until `refresh`.
+  void raise(size_t at, int64_t price) { least[0][at] = price; }
+  void refresh() {
+    fill([this](size_t at) { return least[0][at]; });
   }
   void set(size_t at, int64_t price) {
     least[0][at] = price;
@@ -102,56 +110,119 @@ class Priced {
   int64_t* base_;  // of each position: score of the base · unit
 };
 
-struct Offer {
-  int64_t net;
-  int32_t score;
-  uint32_t at, id;
-  bool above(const Offer& other) const { return net > other.net || (net == other.net && id < other.id); }
-};
+// Which of sixteen are at least that much.
+DW_INLINE uint32_t not_below(const int64_t* net, int64_t floor) {
+  const U64x8 least = U64x8::set1(uint64_t(floor));
+  const uint64_t* from = reinterpret_cast<const uint64_t*>(net);
+  return ~(lane_bits(lt_signed(U64x8::load(from), least)) | lane_bits(lt_signed(U64x8::load(from + 8), least)) << 8) & 0xFFFFu;
+}
 
-// The `limit` ≤ 16 objects of highest score · unit − price for a bidder of the other side, ties by lower index.
+// The objects of highest score · unit − price for a bidder of the other side, ties by lower index: at most `limit` ≤ 32 of
+// those that are worth at least a floor. They stand in no order.
 template <Of objects>
-class BestOffers {
+class Offers {
  public:
-  size_t count = 0;
-  Offer offer[16];
+  static constexpr size_t kRoom = 80;
+  size_t count;
+  int64_t net[kRoom];
+  int32_t score[kRoom];
+  uint32_t at[kRoom], id[kRoom];
 
-  BestOffers(const Problem& p, const Scale& s, const Priced<objects>& side, size_t bidder, size_t limit, int64_t unit,
-             const uint32_t* current, size_t current_count)
-      : p_(p), s_(s), side_(side), b_(bidder), limit_(limit), unit_(unit), blockers_(s.ways) {
-    if (objects == Of::zones ? s.grid && p.acomponent[bidder] == 0 : p.blocked[bidder] != 0) return;
-    if (side.count() == 0) return;
+  Offers(const Problem& p, const Scale& s, const Priced<objects>& side, int64_t unit)
+      : p_(p), s_(s), side_(side), unit_(unit), blockers_(s.ways) {}
+
+  void find(size_t bidder, size_t limit, int64_t floor, const uint32_t* current, size_t current_count) {
+    count = 0;
+    b_ = bidder;
+    limit_ = limit;
+    floor_ = floor;
+    shut_ = 0;
+    if (objects == Of::zones ? s_.grid && p_.acomponent[bidder] == 0 : p_.blocked[bidder] != 0) return;
+    if (side_.count() == 0) return;
     // pairs with the switch bonus are looked at one by one; the tree leaves them out
     for (size_t i = 0; i < current_count; ++i) {
-      const uint32_t at = side.tree.position[current[i]];
-      if (at == kDead) continue;
+      const uint32_t place = side_.tree.position[current[i]];
+      if (place == kDead) continue;
       const size_t a = objects == Of::zones ? bidder : current[i], z = objects == Of::zones ? current[i] : bidder;
-      const Pair pair = pair_of(p, s, a, z);
-      if (pair.feasible) take(pair.score, at, current[i]);
+      const Pair pair = pair_of(p_, s_, a, z);
+      if (pair.feasible) take(int64_t(pair.score) * unit_ - side_.price(place), pair.score, place, current[i]);
     }
-    visit(side.tree.top, 0);
+    visit(side_.tree.top, 0);
+    cut();
   }
 
  private:
-  bool has_bonus(uint32_t id) const {
-    if constexpr (objects == Of::zones) return p_.current[b_] == int32_t(id);
-    return p_.current[id] == int32_t(b_);
+  bool has_bonus(uint32_t found) const {
+    if constexpr (objects == Of::zones) return p_.current[b_] == int32_t(found);
+    return p_.current[found] == int32_t(b_);
   }
-  void take(int32_t score, uint32_t at, uint32_t id) {
-    const Offer now = {int64_t(score) * unit_ - side_.price(at), score, at, id};
-    if (count == limit_ && !now.above(offer[count - 1])) return;
-    const bool clear = objects == Of::zones ? path_clear(p_, blockers_, b_, id) : path_clear(p_, blockers_, id, b_);
-    if (!clear) {
-      ++shut_;
-      return;
+  DW_INLINE void take(int64_t worth, int32_t points, uint32_t place, uint32_t found) {
+    if (s_.ways->shapes() != nullptr) {
+      const bool clear = objects == Of::zones ? path_clear(p_, blockers_, b_, found) : path_clear(p_, blockers_, found, b_);
+      if (!clear) {
+        ++shut_;
+        return;
+      }
     }
-    size_t to = count < limit_ ? count++ : limit_ - 1;
-    for (; to > 0 && now.above(offer[to - 1]); --to) offer[to] = offer[to - 1];
-    offer[to] = now;
+    net[count] = worth;
+    score[count] = points;
+    at[count] = place;
+    id[count] = found;
+    if (++count > kRoom - 16) cut();
+  }
+  size_t at_least(int64_t than) const {
+    size_t n = 0;
+    for (size_t i = 0; i < count; i += 16) n += size_t(__builtin_popcount(not_below(net + i, than)));
+    return n;
+  }
+  // Leaves the `limit` best; the floor becomes the last one's worth.
+  void cut() {
+    if (count <= limit_) return;
+    for (size_t i = count; i < padded(count); ++i) net[i] = INT64_MIN;
+    int64_t most = net[0];
+    for (size_t i = 1; i < count; ++i) most = net[i] > most ? net[i] : most;
+    int64_t low = floor_, high = most + 1;  // at_least(low) ≥ limit > at_least(high)
+    if (low < -(int64_t(1) << 61)) {
+      low = net[0];
+      for (size_t i = 1; i < count; ++i) low = net[i] < low ? net[i] : low;
+    }
+    size_t kept = at_least(low);
+    while (kept != limit_ && high - low > 1) {
+      const int64_t middle = low + (high - low) / 2;
+      const size_t n = at_least(middle);
+      if (n >= limit_) {
+        low = middle;
+        kept = n;
+      } else {
+        high = middle;
+      }
+    }
+    size_t to = 0;
+    for (size_t i = 0; i < padded(count); i += 16)
+      for (uint32_t left = not_below(net + i, low); left != 0; left &= left - 1) {
+        const size_t from = i + size_t(__builtin_ctz(left));
+        net[to] = net[from];
+        score[to] = score[from];
+        at[to] = at[from];
+        id[to] = id[from];
+        ++to;
+      }
+    count = to;
+    for (; count > limit_; --count) {  // too many are equal: the highest ids go
+      size_t worst = 0;
+      for (size_t i = 1; i < count; ++i)
+        if (net[i] < net[worst] || (net[i] == net[worst] && id[i] > id[worst])) worst = i;
+      net[worst] = net[count - 1];
+      score[worst] = score[count - 1];
+      at[worst] = at[count - 1];
+      id[worst] = id[count - 1];
+    }
+    floor_ = net[0];
+    for (size_t i = 1; i < count; ++i) floor_ = net[i] < floor_ ? net[i] : floor_;
   }
 
   template <bool leaf>
-  DW_INLINE uint32_t look(const Block& b, const int64_t* price, const int64_t* peak, int32_t* score, int64_t* net) const {
+  DW_INLINE uint32_t look(const Block& b, const int64_t* price, const int64_t* peak, int32_t* points, int64_t* worth) const {
     F32x16 far, q;
     M32x16 mask;
     F32x16 value;
@@ -178,46 +249,59 @@ class BestOffers {
       mask = mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
     }
     const F32x16 travel = F32x16::set1(s_.w_travel) * share;
-    store(reinterpret_cast<uint32_t*>(score), quantise(value - travel));
-    const int64_t worst = count == limit_ ? offer[count - 1].net : INT64_MIN;
-    uint32_t near = 0;
-    for (int l = 0; l < 16; ++l) net[l] = int64_t(score[l]) * unit_ - price[l];
+    const U32x16 exact = quantise(value - travel);
+    if (leaf) store(reinterpret_cast<uint32_t*>(points), exact);
+    times_unit(exact, price, worth);
     if (objects == Of::zones && !leaf && side_.margin >= 0) {
+      int64_t most[16];
       int32_t off[16];
       store(reinterpret_cast<uint32_t*>(off), quantise(travel));
-      for (int l = 0; l < 16; ++l) {
-        const int64_t most = peak[l] + (side_.margin - off[l]) * unit_;
-        net[l] = most < net[l] ? most : net[l];
-      }
+      for (int l = 0; l < 16; ++l) most[l] = peak[l] + (side_.margin - off[l]) * unit_;
+      for (int l = 0; l < 16; ++l) worth[l] = most[l] < worth[l] ? most[l] : worth[l];
     }
-    for (int l = 0; l < 16; ++l) near |= uint32_t(net[l] >= worst) << l;
-    return lane_bits(mask) & near;
+    return lane_bits(mask) & not_below(worth, floor_);
+  }
+  // worth = points · unit − price
+  DW_INLINE void times_unit(U32x16 points, const int64_t* price, int64_t* worth) const {
+    const U64x16 wide = widen(points ^ U32x16::set1(0x80000000u));
+    const U64x8 unit = U64x8::set1(uint64_t(unit_)), off = U64x8::set1(uint64_t(unit_) << 31);
+    const uint64_t* from = reinterpret_cast<const uint64_t*>(price);
+    uint64_t* to = reinterpret_cast<uint64_t*>(worth);
+    store(to, mul_low32(wide.low, unit) - off - U64x8::load(from));
+    store(to + 8, mul_low32(wide.high, unit) - off - U64x8::load(from + 8));
   }
   void visit(int h, size_t e) {
     const Block& b = side_.tree.level[h].block[e];
-    int32_t score[16];
-    int64_t net[16];
     const int64_t *price = side_.least[h] + 16 * e, *peak = side_.peak[h] + 16 * e;
+    int64_t worth[16];
     if (h == 0) {
-      for (uint32_t left = look<true>(b, price, peak, score, net); left != 0; left &= left - 1) {
+      int32_t points[16];
+      for (uint32_t left = look<true>(b, price, peak, points, worth); left != 0; left &= left - 1) {
         const int l = __builtin_ctz(left);
-        if (!has_bonus(b.index[l])) take(score[l], uint32_t(16 * e + size_t(l)), b.index[l]);
+        if (worth[l] >= floor_ && !has_bonus(b.index[l])) take(worth[l], points[l], uint32_t(16 * e + size_t(l)), b.index[l]);
+      }
+      return;
+    }
+    uint32_t left = look<false>(b, price, peak, nullptr, worth);
+    if (floor_ > kNothing) {
+      for (; left != 0; left &= left - 1) {
+        const int l = __builtin_ctz(left);
+        if (worth[l] >= floor_ && !hidden(b, l)) visit(h - 1, 16 * e + size_t(l));
       }
       return;
     }
     uint8_t order[16];
     int children = 0;
-    for (uint32_t left = look<false>(b, price, peak, score, net); left != 0; left &= left - 1) {
+    for (; left != 0; left &= left - 1) {
       const int l = __builtin_ctz(left);
       int to = children++;
-      for (; to > 0 && net[l] > net[order[to - 1]]; --to) order[to] = order[to - 1];
+      for (; to > 0 && worth[l] > worth[order[to - 1]]; --to) order[to] = order[to - 1];
       order[to] = uint8_t(l);
     }
     for (int i = 0; i < children; ++i) {
       const int l = order[i];
-      if (count == limit_ && (net[l] < offer[count - 1].net || (net[l] == offer[count - 1].net && b.index[l] > offer[count - 1].id)))
-        continue;
-      if (!hidden(b, l)) visit(h - 1, 16 * e + size_t(l));
+      cut();
+      if (worth[l] >= floor_ && !hidden(b, l)) visit(h - 1, 16 * e + size_t(l));
     }
   }
   bool hidden(const Block& node, int lane) const {
@@ -234,8 +318,9 @@ class BestOffers {
   const Problem& p_;
   const Scale& s_;
   const Priced<objects>& side_;
-  const size_t b_, limit_;
+  size_t b_, limit_;
   const int64_t unit_;
+  int64_t floor_;
   mutable Blockers blockers_;
   uint32_t shut_ = 0;
 };

@@ -6,6 +6,7 @@ are more. Everything is int64; see `unit` for why nothing overflows.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,16 +19,20 @@ I64 = NDArray[np.int64]
 
 IDLE_DERIVED = -(2**31)  # the value of PlanConfig.idle_score that means "derive"
 IDLE_LOWEST = -3 * 2**31  # what it derives: lower than any score by more than any two scores differ
-LIST_MAX, LIST_MIN = 16, 2
+LIST_MAX, LIST_MIN = 24, 4
+GAINS = 8  # objects that a list gains at once at most
+GAIN_WORK = 8  # what that counts in bids
 UNIT_MAX = 2**26
-PHASES = 4  # where the problem is large and no work budget is given
 PAIRS_EXACT = 2**16  # up to here the auction ends with a proven optimum
-FIRST, DIVIDE = 4, 4  # shares of a list's mean spread: the first step; what each phase divides it by
+PHASES, MORE_PHASES = 3, 4  # where the problem is larger and no work budget is given
+BIDDERS_MORE = 2**14  # above it the auction takes more phases
+FIRST, DIVIDE = 3, 5  # shares of a list's mean spread: the first step; what each phase divides it by
 RAISES = 64  # bids for one object in a phase before its step doubles
 DOUBLINGS_MAX = 20
 STEP_MAX = 2**60
 ONES = 16  # phases of step 1 at most
-SLACK = 10  # first steps by which a list may fall behind what was outside it before it is made again
+SLACK = 24  # first steps by which a list may fall behind what was outside it before it gains objects
+CHECKED = 2  # from this phase on bidders look outside their lists before the next one
 NOTHING = -(2**62)
 
 
@@ -73,7 +78,7 @@ class BudgetSpent(Exception):
 @dataclass
 class _List:
     objects: list[int] = field(default_factory=list)
-    beyond: int = NOTHING  # no object outside the list was worth more when it was made
+    beyond: int = NOTHING  # no object outside the list is worth more
 
 
 class Auction:
@@ -98,60 +103,76 @@ class Auction:
         self.price = np.zeros(self.objects, np.int64)
         self.owner = np.full(self.objects, NONE, np.int64)
         self.own = np.full(self.bidders, NONE, np.int64)
-        self.lists = [_List() for _ in range(self.bidders)]
-        for b in range(self.bidders):
-            self.make_list(b)
+        self.lists = [self.first_list(b) for b in range(self.bidders)]
 
     def net(self, b: int, x: int) -> int:
         """What object x is worth to bidder b at its price."""
         return int(self.score[b, x]) * self.unit - int(self.price[x])
 
-    def make_list(self, b: int) -> None:
-        """The feasible objects of highest net, ties by lower index; `beyond` is the last one's where there are more."""
+    def highest(self, b: int, count: int, floor: int) -> list[int]:
+        """The feasible objects of highest net, those above a floor, ties by lower index."""
         objects = np.flatnonzero(self.feasible[b])
         net = self.score[b, objects] * self.unit - self.price[objects]
-        order = np.lexsort((objects, -net))[: self.length]
-        beyond = int(net[order[-1]]) if len(order) == self.length else NOTHING
-        self.lists[b] = _List(objects[order].tolist(), beyond)
+        order = np.lexsort((objects, -net))[:count]
+        return [int(x) for x in objects[order[net[order] > floor]]]
+
+    def first_list(self, b: int) -> _List:
+        """The objects of highest score."""
+        objects = self.highest(b, self.length, NOTHING)
+        return _List(objects, self.net(b, objects[-1]) if len(objects) == self.length else NOTHING)
+
+    def gain(self, b: int, floor: int) -> None:
+        """The list gains objects worth more than `floor`, which is not below any of it but one; the worst ones go."""
+        made, limit = self.lists[b], min(GAINS, self.length - 1)
+        found = self.highest(b, limit, floor)
+        made.beyond = self.net(b, found[-1]) if len(found) == limit else floor
+        for x in found:
+            if x in made.objects:
+                continue
+            others = [y for y in made.objects if y != self.own[b]]
+            made.objects.remove(min(others, key=lambda y: (self.net(b, y), -y)))
+            made.objects.append(x)
 
     def best(self, b: int) -> tuple[int, int, int]:
-        """(object, net, second net) in the list, the earlier one where equal; NOTHING for what is not there."""
+        """(object, net, second net) in the list, the lower index where equal; NOTHING for what is not there."""
         first, best, second = NONE, NOTHING, NOTHING
         for x in self.lists[b].objects:
             net = self.net(b, x)
-            if net > best:
+            if net > best or (net == best and x < first):
                 first, best, second = x, net, best
             elif net > second:
                 second = net
         return first, best, second
 
-    def count(self) -> None:
-        """One more bid."""
-        if self.bids == self.budget:
+    def count(self, work: int) -> None:
+        """More work, in bids."""
+        if self.bids + work > self.budget:
             raise BudgetSpent
-        self.bids += 1
+        self.bids += work
 
     def forward(self, step: int, slack: int) -> None:
-        """Bidders without an object bid, by ascending index, one who is outbid at once; until none wants to."""
+        """Bidders without an object bid, by ascending index, and who is outbid again after all of them."""
         raised = np.zeros(self.objects, np.int64)
-        for start in range(self.bidders):
-            b = start if self.own[start] == NONE else NONE
-            while b != NONE:
-                self.count()
+        queue = deque(np.flatnonzero(self.own == NONE).tolist())
+        while queue:
+            b = queue.popleft()
+            self.count(1)
+            x, best, second = self.best(b)
+            least = best if slack else second
+            if least < self.lists[b].beyond - slack:
+                self.count(GAIN_WORK)
+                self.gain(b, least)
                 x, best, second = self.best(b)
-                if (best if slack else second) < self.lists[b].beyond - slack:
-                    self.make_list(b)
-                    x, best, second = self.best(b)
-                if best < self.outside + step:
-                    break
-                more = grown(step, int(raised[x]))
-                raised[x] += 1
-                self.price[x] += min(best - max(second, self.outside) + more, best - self.outside)
-                before = int(self.owner[x])
-                self.owner[x], self.own[b] = b, x
-                if before != NONE:
-                    self.own[before] = NONE
-                b = before
+            if best < self.outside + step:
+                continue
+            more = grown(step, int(raised[x]))
+            raised[x] += 1
+            self.price[x] += min(best - max(second, self.outside) + more, best - self.outside)
+            before = int(self.owner[x])
+            self.owner[x], self.own[b] = b, x
+            if before != NONE:
+                self.own[before] = NONE
+                queue.append(before)
 
     def profit(self) -> I64:
         """What each bidder has: the net of its object, or the outside option."""
@@ -170,7 +191,7 @@ class Auction:
         for start in free:
             x = start
             while x != NONE and self.price[x] > 0:
-                self.count()
+                self.count(1)
                 bidders = np.flatnonzero(self.feasible[:, x])
                 level = self.score[bidders, x] * self.unit - profit[bidders]
                 order = np.lexsort((bidders, -level))[:2]
@@ -191,19 +212,19 @@ class Auction:
         for b in range(self.bidders):
             self.lists[b].beyond = -NOTHING  # prices fell: the lists say nothing about other objects any more
 
-    def regret(self, exact: bool) -> tuple[I64, int]:
+    def regret(self, outside_lists: bool) -> tuple[I64, int]:
         """How much more than it has each bidder could have in its list, and the sum of that over all objects.
 
-        `exact` makes the lists again that leave it open; else what is open counts as much as it can be.
+        With `outside_lists` lists first gain what is worth more than all of them; else it counts what that can be.
         """
         out, most = np.zeros(self.bidders, np.int64), 0
         for b, profit in enumerate(self.profit().tolist()):
-            _, best, _ = self.best(b)
-            if exact and best < self.lists[b].beyond:
-                self.make_list(b)
-                _, best, _ = self.best(b)
-            out[b] = max(best, self.outside, profit) - profit
-            most += max(best, self.outside, profit, self.lists[b].beyond) - profit
+            could = max(self.best(b)[1], self.outside, profit)
+            if outside_lists and could < self.lists[b].beyond:
+                self.gain(b, could)
+                could = max(self.best(b)[1], could)
+            out[b] = could - profit
+            most += max(could, self.lists[b].beyond) - profit
         return out, most
 
     def release(self, regret: I64, step: int) -> None:
@@ -250,6 +271,7 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
     slack, phase, regret = SLACK * step, 0, np.zeros(state.bidders, np.int64)
     ones = 0
     large = state.bidders * state.objects > PAIRS_EXACT
+    phases = MORE_PHASES if state.bidders > BIDDERS_MORE else PHASES
     while True:
         try:
             state.release(regret, step)
@@ -259,8 +281,8 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
             return AuctionResult(best.assigned, best.worth, bound, state.bids, True)
         phase += 1
         ones += step == 1
-        last = ones == ONES or (phase == PHASES and large and not endless)
-        regret, most = state.regret(last or step == 1)
+        last = ones == ONES or (phase == phases and large and not endless)
+        regret, most = state.regret(last or step == 1 or phase >= CHECKED)
         lost = most + int(state.price[state.owner == NONE].sum())
         worth = state.worth()
         bound = min(bound, worth + lost // state.unit)

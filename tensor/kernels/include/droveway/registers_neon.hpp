@@ -40,6 +40,8 @@ DW_INLINE void store_prefix(T* p, size_t n, R x) {
   for (size_t i = 0; i < 16 / sizeof(T); ++i)
     if (i < n) p[i] = local[i];
 }
+DW_INLINE U64 gather(const uint64_t* p, const uint32_t* at) { return U64{p[at[0]], p[at[1]]}; }
+
 DW_INLINE F32 load_partial(const float* p, size_t n, F32 fill) { return load_prefix(p, n, fill); }
 DW_INLINE F64 load_partial(const double* p, size_t n, F64 fill) { return load_prefix(p, n, fill); }
 DW_INLINE U32 load_partial(const uint32_t* p, size_t n, U32 fill) { return load_prefix(p, n, fill); }

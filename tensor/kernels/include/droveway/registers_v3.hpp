@@ -30,6 +30,9 @@ DW_INLINE void store(float* p, F32 x) { _mm256_storeu_ps(p, x); }
 DW_INLINE void store(double* p, F64 x) { _mm256_storeu_pd(p, x); }
 DW_INLINE void store(uint32_t* p, U32 x) { _mm256_storeu_si256((__m256i*)p, (__m256i)x); }
 DW_INLINE void store(uint64_t* p, U64 x) { _mm256_storeu_si256((__m256i*)p, (__m256i)x); }
+DW_INLINE U64 gather(const uint64_t* p, const uint32_t* at) {
+  return (U64)_mm256_set_epi64x((long long)p[at[3]], (long long)p[at[2]], (long long)p[at[1]], (long long)p[at[0]]);
+}
 
 DW_INLINE F32 load_partial(const float* p, size_t n, F32 fill) {
   const __m256i m = prefix32(n);

@@ -26,6 +26,10 @@ DW_INLINE void store(float* p, F32 x) { _mm512_storeu_ps(p, x); }
 DW_INLINE void store(double* p, F64 x) { _mm512_storeu_pd(p, x); }
 DW_INLINE void store(uint32_t* p, U32 x) { _mm512_storeu_si512(p, (__m512i)x); }
 DW_INLINE void store(uint64_t* p, U64 x) { _mm512_storeu_si512(p, (__m512i)x); }
+DW_INLINE U64 gather(const uint64_t* p, const uint32_t* at) {
+  return (U64)_mm512_set_epi64((long long)p[at[7]], (long long)p[at[6]], (long long)p[at[5]], (long long)p[at[4]],
+                               (long long)p[at[3]], (long long)p[at[2]], (long long)p[at[1]], (long long)p[at[0]]);
+}
 
 DW_INLINE F32 load_partial(const float* p, size_t n, F32 fill) { return _mm512_mask_loadu_ps(fill, prefix16(n), p); }
 DW_INLINE F64 load_partial(const double* p, size_t n, F64 fill) { return _mm512_mask_loadu_pd(fill, prefix8(n), p); }
