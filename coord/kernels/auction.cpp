@@ -21,11 +21,15 @@ constexpr uint32_t kNobody = 0xFFFFFFFFu;
 
 constexpr Of other(Of side) { return side == Of::zones ? Of::agents : Of::zones; }
 
-// A bidder's list: the score of each object and where it is; unused places are nowhere, where prices are too high.
+// A bidder's list: the score of each object, its sign flipped, and where the object is; unused places are nowhere, where
+// prices are too high.
 struct Row {
-  int32_t score[kList];
+  uint32_t score[kList];
   uint32_t at[kList];
 };
+constexpr uint32_t flip(int32_t score) { return uint32_t(score) ^ 0x80000000u; }
+constexpr int32_t flip_back(uint32_t score) { return int32_t(score ^ 0x80000000u); }
+
 struct Two {
   size_t place;
   int64_t best, second;
@@ -34,13 +38,20 @@ struct Two {
 DW_INLINE U64x8 higher(U64x8 a, U64x8 b) { return select(lt_signed(a, b), b, a); }
 DW_INLINE U64x8 lower_of(U64x8 a, U64x8 b) { return select(lt_signed(a, b), a, b); }
 
-// Eight nets of a list.
-DW_INLINE U64x8 nets(const Row& row, size_t from, int64_t unit, const int64_t* price) {
-  uint64_t score[8];
-  for (size_t i = 0; i < 8; ++i) score[i] = uint64_t(int64_t(row.score[from + i]) + (int64_t(1) << 31));
-  const U64x8 value = mul_low32(U64x8::load(score), U64x8::set1(uint64_t(unit))) - U64x8::set1(uint64_t(unit) << 31);
-  return value - gather(reinterpret_cast<const uint64_t*>(price), row.at + from);
-}
+// The highest and the second of each lane so far, then of all.
+struct Pairs {
+  U64x8 most, next;
+  DW_INLINE void take(U64x8 a) {
+    next = higher(next, lower_of(most, a));
+    most = higher(most, a);
+  }
+  template <int d>
+  DW_INLINE void fold() {
+    const U64x8 a = exchange<d>(most);
+    next = higher(higher(next, exchange<d>(next)), lower_of(most, a));
+    most = higher(most, a);
+  }
+};
 
 // The step of an object that has had so many turns in this phase.
 inline int64_t grown(int64_t step, uint32_t turns) {
@@ -167,7 +178,7 @@ class Market {
     Row& row = rows_[b];
     int64_t most = kNothing, least = -kNothing;
     for (size_t i = 0; i < kList; ++i) {
-      row.score[i] = i < found.count ? found.score[i] : 0;
+      row.score[i] = i < found.count ? flip(found.score[i]) : 0;
       row.at[i] = i < found.count ? found.at[i] : objects_.nowhere();
     }
     for (size_t i = 0; i < found.count; ++i) {
@@ -183,8 +194,9 @@ class Market {
     bool some = false;
     for (size_t i = 0; i < length_; ++i) {
       if (row.at[i] == objects_.nowhere()) continue;
-      if (!some || row.score[i] > *most) *most = row.score[i];
-      if (!some || row.score[i] < *least) *least = row.score[i];
+      const int32_t score = flip_back(row.score[i]);
+      if (!some || score > *most) *most = score;
+      if (!some || score < *least) *least = score;
       some = true;
     }
     return some;
@@ -211,7 +223,7 @@ class Market {
     if (found.count == 0) return;
     Row& row = rows_[b];
     int64_t net[kList], least = found.net[0];
-    for (size_t i = 0; i < length_; ++i) net[i] = int64_t(row.score[i]) * unit_ - objects_.price(row.at[i]);
+    for (size_t i = 0; i < length_; ++i) net[i] = int64_t(flip_back(row.score[i])) * unit_ - objects_.price(row.at[i]);
     for (size_t j = 0; j < found.count; ++j) {
       least = found.net[j] < least ? found.net[j] : least;
       size_t worst = kList;
@@ -222,7 +234,7 @@ class Market {
         if (worst == kList || net[i] < net[worst] || (net[i] == net[worst] && row.at[i] != objects_.nowhere() && objects_.id(row.at[i]) > objects_.id(row.at[worst]))) worst = i;
       }
       if (held) continue;
-      row.score[worst] = found.score[j];
+      row.score[worst] = flip(found.score[j]);
       row.at[worst] = found.at[j];
       net[worst] = found.net[j];
     }
@@ -230,27 +242,27 @@ class Market {
   }
   Two best(size_t b) const {
     const Row& row = rows_[b];
-    const int64_t* price = objects_.least[0];
-    const U64x8 n0 = nets(row, 0, unit_, price), n1 = nets(row, 8, unit_, price), n2 = nets(row, 16, unit_, price);
-    const U64x8 m = higher(n0, n1), most = higher(m, n2), next = higher(lower_of(n0, n1), lower_of(m, n2));
-    int64_t first[8], second[8];
-    store(reinterpret_cast<uint64_t*>(first), most);
-    store(reinterpret_cast<uint64_t*>(second), next);
-    for (int half = 4; half > 0; half /= 2)
-      for (int i = 0; i < half; ++i) {
-        const int64_t a = first[i], c = first[i + half], d = second[i] > second[i + half] ? second[i] : second[i + half];
-        first[i] = a > c ? a : c;
-        second[i] = (a > c ? c : a) > d ? (a > c ? c : a) : d;
-      }
-    const U64x8 top = U64x8::set1(uint64_t(first[0]));
-    uint32_t equal = lane_bits(eq(n0, top)) | lane_bits(eq(n1, top)) << 8 | lane_bits(eq(n2, top)) << 16;
+    const U64x16 low = widen(U32x16::load(row.score)), high = widen(U32x16::load(row.score + 8));
+    const U64x8 n0 = net_of(low.low, row.at), n1 = net_of(low.high, row.at + 8), n2 = net_of(high.high, row.at + 16);
+    Pairs top{higher(n0, n1), lower_of(n0, n1)};
+    top.take(n2);
+    top.fold<4>();
+    top.fold<2>();
+    top.fold<1>();
+    const int64_t most = int64_t(first_lane(top.most)), next = int64_t(first_lane(top.next));
+    uint32_t equal = lane_bits(eq(n0, top.most)) | lane_bits(eq(n1, top.most)) << 8 | lane_bits(eq(n2, top.most)) << 16;
     size_t place = size_t(__builtin_ctz(equal));
-    if (first[0] < kLeastNet) return {place, kNothing, kNothing};
+    if (most < kLeastNet) return {place, kNothing, kNothing};
     for (equal &= equal - 1; equal != 0; equal &= equal - 1) {  // the lowest id of those that are worth as much
       const size_t other = size_t(__builtin_ctz(equal));
       if (objects_.id(row.at[other]) < objects_.id(row.at[place])) place = other;
     }
-    return {place, first[0], second[0] < kLeastNet ? kNothing : second[0]};
+    return {place, most, next < kLeastNet ? kNothing : next};
+  }
+  // Of scores with their sign flipped.
+  DW_INLINE U64x8 net_of(U64x8 flipped, const uint32_t* at) const {
+    return mul_low32(flipped, U64x8::set1(uint64_t(unit_))) - U64x8::set1(uint64_t(unit_) << 31) -
+           gather(reinterpret_cast<const uint64_t*>(objects_.least[0]), at);
   }
 
   bool forward(int64_t step, int64_t slack) {
@@ -285,7 +297,7 @@ class Market {
       const uint32_t before = owner_[x];
       owner_[x] = b;
       own_[b] = x;
-      mine_[b] = row.score[two.place];
+      mine_[b] = flip_back(row.score[two.place]);
       if (before == kNobody) continue;
       own_[before] = kNobody;
       const size_t end = head + waiting++;

@@ -132,6 +132,14 @@ DW_INLINE U64x8 gather(const uint64_t* p, const uint32_t* at) {
   return build<U64x8>([&](auto i) DW_LAMBDA { return reg::gather(p, at + i * U64x8::step); });
 }
 
+// Lane i gets lane i ^ d; d is 1, 2 or 4.
+template <int d>
+DW_INLINE U64x8 exchange(U64x8 a) {
+  if constexpr (d >= U64x8::step) return build<U64x8>([&](auto i) DW_LAMBDA { return a.r[i ^ (d / U64x8::step)]; });
+  else return map<U64x8>([](auto x) DW_LAMBDA { return reg::exchange<d>(x); }, a);
+}
+DW_INLINE uint64_t first_lane(U64x8 a) { return a.r[0][0]; }
+
 struct F64x16 { F64x8 low, high; };
 struct U64x16 { U64x8 low, high; };
 

@@ -41,6 +41,8 @@ DW_INLINE void store_prefix(T* p, size_t n, R x) {
     if (i < n) p[i] = local[i];
 }
 DW_INLINE U64 gather(const uint64_t* p, const uint32_t* at) { return U64{p[at[0]], p[at[1]]}; }
+template <int d>
+DW_INLINE U64 exchange(U64 x) { return __builtin_shufflevector(x, x, (0 ^ d), (1 ^ d)); }
 
 DW_INLINE F32 load_partial(const float* p, size_t n, F32 fill) { return load_prefix(p, n, fill); }
 DW_INLINE F64 load_partial(const double* p, size_t n, F64 fill) { return load_prefix(p, n, fill); }

@@ -33,6 +33,8 @@ DW_INLINE void store(uint64_t* p, U64 x) { _mm256_storeu_si256((__m256i*)p, (__m
 DW_INLINE U64 gather(const uint64_t* p, const uint32_t* at) {
   return (U64)_mm256_set_epi64x((long long)p[at[3]], (long long)p[at[2]], (long long)p[at[1]], (long long)p[at[0]]);
 }
+template <int d>
+DW_INLINE U64 exchange(U64 x) { return __builtin_shufflevector(x, x, (0 ^ d), (1 ^ d), (2 ^ d), (3 ^ d)); }
 
 DW_INLINE F32 load_partial(const float* p, size_t n, F32 fill) {
   const __m256i m = prefix32(n);

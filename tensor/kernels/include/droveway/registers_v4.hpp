@@ -30,6 +30,8 @@ DW_INLINE U64 gather(const uint64_t* p, const uint32_t* at) {
   return (U64)_mm512_set_epi64((long long)p[at[7]], (long long)p[at[6]], (long long)p[at[5]], (long long)p[at[4]],
                                (long long)p[at[3]], (long long)p[at[2]], (long long)p[at[1]], (long long)p[at[0]]);
 }
+template <int d>
+DW_INLINE U64 exchange(U64 x) { return __builtin_shufflevector(x, x, (0 ^ d), (1 ^ d), (2 ^ d), (3 ^ d), (4 ^ d), (5 ^ d), (6 ^ d), (7 ^ d)); }
 
 DW_INLINE F32 load_partial(const float* p, size_t n, F32 fill) { return _mm512_mask_loadu_ps(fill, prefix16(n), p); }
 DW_INLINE F64 load_partial(const double* p, size_t n, F64 fill) { return _mm512_mask_loadu_pd(fill, prefix8(n), p); }
