@@ -8,12 +8,12 @@
 namespace DW_ISA {
 namespace {
 
-constexpr size_t kList = 24, kListLeast = 4, kGains = 8, kBiddersPerBlock = 64;
+constexpr size_t kList = 24, kListLeast = 4, kGains = 8, kBiddersPerBlock = 64, kAhead = 8;
 constexpr uint64_t kGainWork = 8;
 constexpr int64_t kUnitMax = int64_t(1) << 26, kStepMax = int64_t(1) << 60;
 constexpr int kPhases = 3, kMorePhases = 4, kChecked = 2, kOnes = 16;
 constexpr size_t kBiddersMore = size_t(1) << 14;
-constexpr int64_t kFirst = 3, kDivide = 5, kSlack = 24;
+constexpr int64_t kFirst = 2, kDivide = 6, kSlack = 16;
 constexpr int64_t kLeastNet = -(int64_t(1) << 60);  // what is below it is no object
 constexpr uint64_t kPairsExact = uint64_t(1) << 16;
 constexpr uint32_t kRaises = 64, kDoublingsMax = 20;
@@ -265,6 +265,12 @@ class Market {
            gather(reinterpret_cast<const uint64_t*>(objects_.least[0]), at);
   }
 
+  // Lists of a large problem do not fit the caches, but who is next is known.
+  void fetch(size_t b) const {
+    const char* row = reinterpret_cast<const char*>(rows_ + b);
+    for (size_t at = 0; at < sizeof(Row); at += 64) __builtin_prefetch(row + at);
+    __builtin_prefetch(beyond_ + b);
+  }
   bool forward(int64_t step, int64_t slack) {
     const size_t room = objects_.count(), often = room / 64 < 256 ? 256 : room / 64;
     memset(raised_, 0, room * sizeof *raised_);
@@ -276,6 +282,10 @@ class Market {
       const uint32_t b = queue_[head];
       head = head + 1 == count_ ? 0 : head + 1;
       --waiting;
+      if (waiting >= kAhead) {
+        const size_t soon = head + kAhead - 1;
+        fetch(queue_[soon < count_ ? soon : soon - count_]);
+      }
       if (bids_ == budget_) return false;
       ++bids_;
       Two two = best(b);
@@ -385,6 +395,7 @@ class Market {
     bool known = true;
     for (size_t i = 0; i < count_; ++i) {
       const size_t b = order_[i];
+      if (i + kAhead < count_) fetch(order_[i + kAhead]);
       const int64_t has = profit(b);
       int64_t most = best(b).best;
       most = most > outside_ ? most : outside_;

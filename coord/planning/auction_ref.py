@@ -26,12 +26,12 @@ UNIT_MAX = 2**26
 PAIRS_EXACT = 2**16  # up to here the auction ends with a proven optimum
 PHASES, MORE_PHASES = 3, 4  # where the problem is larger and no work budget is given
 BIDDERS_MORE = 2**14  # above it the auction takes more phases
-FIRST, DIVIDE = 3, 5  # shares of a list's mean spread: the first step; what each phase divides it by
+FIRST, DIVIDE = 2, 6  # shares of a list's mean spread: the first step; what each phase divides it by
 RAISES = 64  # bids for one object in a phase before its step doubles
 DOUBLINGS_MAX = 20
 STEP_MAX = 2**60
 ONES = 16  # phases of step 1 at most
-SLACK = 24  # first steps by which a list may fall behind what was outside it before it gains objects
+SLACK = 16  # first steps by which a list may fall behind what was outside it before it gains objects
 CHECKED = 2  # from this phase on bidders look outside their lists before the next one
 NOTHING = -(2**62)
 
