@@ -13,7 +13,8 @@ constexpr uint64_t kGainWork = 8;
 constexpr int64_t kUnitMax = int64_t(1) << 26, kStepMax = int64_t(1) << 60;
 constexpr int kPhases = 3, kMorePhases = 4, kChecked = 2, kOnes = 16;
 constexpr size_t kBiddersMore = size_t(1) << 14;
-constexpr int64_t kFirst = 2, kDivide = 6, kSlack = 16;
+constexpr int64_t kDivide = 6, kSlack = 16;
+constexpr uint64_t kFirst = 2;
 constexpr int64_t kLeastNet = -(int64_t(1) << 60);  // what is below it is no object
 constexpr uint64_t kPairsExact = uint64_t(1) << 16;
 constexpr uint32_t kRaises = 64, kDoublingsMax = 20;
@@ -91,8 +92,6 @@ class Market {
     outside_ = idle_ * unit_;
     objects_.build(p, objects == Of::zones ? p.blocked : nullptr, arena);
     const size_t room = objects_.count();
-    if constexpr (objects == Of::zones) objects_.weigh(p, unit_);
-    objects_.fill([](size_t) { return int64_t(0); });
     rows_ = arena.take<Row>(count_);
     beyond_ = arena.take<int64_t>(count_);
     regret_ = arena.take<int64_t>(count_);
@@ -109,25 +108,25 @@ class Market {
     uint32_t* order = arena.take<uint32_t>(count_);
     morton_order(bidders == Of::agents ? p.ax : p.zx, bidders == Of::agents ? p.ay : p.zy, count_, order, arena);
     order_ = order;
-    dw_parallel((count_ + kBiddersPerBlock - 1) / kBiddersPerBlock, first_lists, this);
     profit_arena_ = &arena;
+    first_prices();
+    dw_parallel((count_ + kBiddersPerBlock - 1) / kBiddersPerBlock, first_lists, this);
   }
 
   AuctionOutcome run(bool endless) {
     for (size_t a = 0; a < p_.n; ++a) assigned_[a] = -1;
     AuctionOutcome out = {0, 0, 0, 0};
-    int64_t width = 0, some = 0;
+    uint64_t some = 0;
+    Wide width;
     for (size_t b = 0; b < count_; ++b) {
-      regret_[b] = 0;
-      int32_t most, least;
-      if (!scores_of(b, &most, &least)) continue;
-      if (most > idle_) out.bound += most - idle_;
-      width += int64_t(most) - least;
+      int64_t most, least;
+      if (!nets_of(b, &most, &least)) continue;
+      width.add(most - least);
       ++some;
     }
     if (some == 0) return out;
-    const int64_t share = kFirst * some;
-    int64_t step = width / share * unit_ + width % share * unit_ / share;
+    out.bound = lost(false);
+    int64_t step = width.floor(int64_t(kFirst * some));
     if (step < 1) step = 1;
     const int64_t slack = kSlack * step;
     const bool large = uint64_t(count_) * (bidders == Of::agents ? p_.m : p_.n) > kPairsExact;
@@ -155,6 +154,24 @@ class Market {
   }
 
  private:
+  void first_prices() {
+    const size_t room = objects_.count();
+    int64_t last = INT64_MAX;
+    if constexpr (objects == Of::zones) {
+      objects_.weigh(p_, unit_);
+      if (!objects_.level) {
+        ready_bidders();
+        bidders_.fill([](size_t) { return int64_t(0); });
+        Offers<bidders> found(p_, s_, bidders_, unit_);
+        for (size_t x = 0; x < room; ++x) raised_[x] = found.any(objects_.id(x));
+        last = objects_.base_of(p_.n, raised_);
+        last = last < outside_ ? outside_ : last;
+      }
+    }
+    objects_.fill([this, last](size_t x) {
+      return objects == Of::zones && last != INT64_MAX && raised_[x] && objects_.base(x) > last ? objects_.base(x) - last : 0;
+    });
+  }
   // The last of a neighbour's list is about as far away: what is found above a guess is all there is above it, and where
   // it does not fill the list the guess was too high.
   static void first_lists(void* context, size_t block) {
@@ -188,15 +205,15 @@ class Market {
     beyond_[b] = found.count == length_ ? least : kNothing;
     return found.count == length_ ? least - (most - least) / 4 : INT64_MIN;
   }
-  // Highest and lowest score of a list, false if it is empty.
-  bool scores_of(size_t b, int32_t* most, int32_t* least) const {
+  // Highest and lowest net of a list, false if it is empty.
+  bool nets_of(size_t b, int64_t* most, int64_t* least) const {
     const Row& row = rows_[b];
     bool some = false;
     for (size_t i = 0; i < length_; ++i) {
       if (row.at[i] == objects_.nowhere()) continue;
-      const int32_t score = flip_back(row.score[i]);
-      if (!some || score > *most) *most = score;
-      if (!some || score < *least) *least = score;
+      const int64_t net = int64_t(flip_back(row.score[i])) * unit_ - objects_.price(row.at[i]);
+      if (!some || net > *most) *most = net;
+      if (!some || net < *least) *least = net;
       some = true;
     }
     return some;
@@ -342,11 +359,12 @@ class Market {
       for (size_t b = 0; b < count_; ++b) beyond_[b] = -kNothing;
     return true;
   }
+  void ready_bidders() {
+    if (!bidders_built_) bidders_.build(p_, bidders == Of::zones ? p_.blocked : nullptr, *profit_arena_);
+    bidders_built_ = true;
+  }
   void ready_profits() {
-    if (!bidders_built_) {
-      bidders_.build(p_, bidders == Of::zones ? p_.blocked : nullptr, *profit_arena_);
-      bidders_built_ = true;
-    }
+    ready_bidders();
     bidders_.fill([this](size_t at) { return profit(bidders_.id(at)); });
     memset(raised_, 0, objects_.count() * sizeof *raised_);
   }

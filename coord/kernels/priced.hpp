@@ -21,6 +21,7 @@ class Priced {
   int64_t* least[kLevels];  // of each entry; those of level 0 are the prices
   int64_t* peak[kLevels];   // as above, of zones
   int64_t margin = -1;
+  bool level = true;  // all bases are equal
 
   static size_t workspace(size_t n) {
     size_t bytes = Tree<kind>::workspace(n) + Arena::bytes(padded(n) * 8);
@@ -42,7 +43,7 @@ class Priced {
   void weigh(const Problem& p, int64_t unit) {
     constexpr float kMost = 8192.0f;
     float largest = __builtin_fabsf(p.w_travel);
-    bool plain = largest <= kMost, level = true;
+    bool plain = largest <= kMost;
     for (size_t at = 0; at < count(); ++at) {
       const float base = p.base[id(at)];
       plain &= __builtin_fabsf(base) <= kMost;
@@ -51,6 +52,27 @@ class Priced {
       base_[at] = int64_t(quantise(base)) * unit;
     }
     margin = plain && !level ? 3 + int64_t(2.0f * largest * 0x1p-8f) : -1;
+  }
+  // Of a position: score of the zone's base · unit; and the rank-th highest of those that count, or the lowest where there
+  // are fewer.
+  int64_t base(size_t at) const { return base_[at]; }
+  int64_t base_of(size_t rank, const uint32_t* counts) const {
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    size_t all = 0;
+    for (size_t at = 0; at < count(); ++at) {
+      if (counts[at] == 0) continue;
+      low = base_[at] < low ? base_[at] : low;
+      high = base_[at] > high ? base_[at] : high;
+      ++all;
+    }
+    if (rank >= all) return low;
+    for (++high; high - low > 1;) {  // at least `low` are `rank` of them, at least `high` are fewer
+      const int64_t middle = low + (high - low) / 2;
+      size_t n = 0;
+      for (size_t at = 0; at < count(); ++at) n += base_[at] >= middle && counts[at] != 0;
+      (n >= rank ? low : high) = middle;
+    }
+    return low;
   }
   size_t count() const { return tree.level[0].count; }
   uint32_t id(size_t at) const { return tree.level[0].block[at / 16].index[at % 16]; }
@@ -136,6 +158,7 @@ class Offers {
     b_ = bidder;
     limit_ = limit;
     floor_ = floor;
+    last_ = kDead;
     shut_ = 0;
     if (objects == Of::zones ? s_.grid && p_.acomponent[bidder] == 0 : p_.blocked[bidder] != 0) return;
     if (side_.count() == 0) return;
@@ -150,8 +173,17 @@ class Offers {
     visit(side_.tree.top, 0);
     cut();
   }
+  // Whether there is an object for the bidder at all; obstacles in the way do not count.
+  bool any(size_t bidder) {
+    count = 0;
+    b_ = bidder;
+    floor_ = INT64_MIN;
+    if (objects == Of::zones ? s_.grid && p_.acomponent[bidder] == 0 : p_.blocked[bidder] != 0) return false;
+    return side_.count() != 0 && any_below(side_.tree.top, 0);
+  }
 
  private:
+  bool may_do(int64_t worth, uint32_t found) const { return worth > floor_ || (worth == floor_ && found < last_); }
   bool has_bonus(uint32_t found) const {
     if constexpr (objects == Of::zones) return p_.current[b_] == int32_t(found);
     return p_.current[found] == int32_t(b_);
@@ -175,7 +207,7 @@ class Offers {
     for (size_t i = 0; i < count; i += 16) n += size_t(__builtin_popcount(not_below(net + i, than)));
     return n;
   }
-  // Leaves the `limit` best; the floor becomes the last one's worth.
+  // Leaves the `limit` best; the floor becomes what the last of them is worth, and among equals its index counts.
   void cut() {
     if (count <= limit_) return;
     for (size_t i = count; i < padded(count); ++i) net[i] = INT64_MIN;
@@ -218,7 +250,12 @@ class Offers {
       id[worst] = id[count - 1];
     }
     floor_ = net[0];
-    for (size_t i = 1; i < count; ++i) floor_ = net[i] < floor_ ? net[i] : floor_;
+    last_ = id[0];
+    for (size_t i = 1; i < count; ++i) {
+      if (net[i] > floor_ || (net[i] == floor_ && id[i] < last_)) continue;
+      floor_ = net[i];
+      last_ = id[i];
+    }
   }
 
   template <bool leaf>
@@ -270,6 +307,16 @@ class Offers {
     store(to, mul_low32(wide.low, unit) - off - U64x8::load(from));
     store(to + 8, mul_low32(wide.high, unit) - off - U64x8::load(from + 8));
   }
+  bool any_below(int h, size_t e) const {
+    const Block& b = side_.tree.level[h].block[e];
+    const int64_t *price = side_.least[h] + 16 * e, *peak = side_.peak[h] + 16 * e;
+    int32_t points[16];
+    int64_t worth[16];
+    if (h == 0) return look<true>(b, price, peak, points, worth) != 0;
+    for (uint32_t left = look<false>(b, price, peak, points, worth); left != 0; left &= left - 1)
+      if (any_below(h - 1, 16 * e + size_t(__builtin_ctz(left)))) return true;
+    return false;
+  }
   void visit(int h, size_t e) {
     const Block& b = side_.tree.level[h].block[e];
     const int64_t *price = side_.least[h] + 16 * e, *peak = side_.peak[h] + 16 * e;
@@ -278,7 +325,7 @@ class Offers {
       int32_t points[16];
       for (uint32_t left = look<true>(b, price, peak, points, worth); left != 0; left &= left - 1) {
         const int l = __builtin_ctz(left);
-        if (worth[l] >= floor_ && !has_bonus(b.index[l])) take(worth[l], points[l], uint32_t(16 * e + size_t(l)), b.index[l]);
+        if (may_do(worth[l], b.index[l]) && !has_bonus(b.index[l])) take(worth[l], points[l], uint32_t(16 * e + size_t(l)), b.index[l]);
       }
       return;
     }
@@ -286,7 +333,7 @@ class Offers {
     if (floor_ > kNothing) {
       for (; left != 0; left &= left - 1) {
         const int l = __builtin_ctz(left);
-        if (worth[l] >= floor_ && !hidden(b, l)) visit(h - 1, 16 * e + size_t(l));
+        if (may_do(worth[l], b.index[l]) && !hidden(b, l)) visit(h - 1, 16 * e + size_t(l));
       }
       return;
     }
@@ -301,7 +348,7 @@ class Offers {
     for (int i = 0; i < children; ++i) {
       const int l = order[i];
       cut();
-      if (worth[l] >= floor_ && !hidden(b, l)) visit(h - 1, 16 * e + size_t(l));
+      if (may_do(worth[l], b.index[l]) && !hidden(b, l)) visit(h - 1, 16 * e + size_t(l));
     }
   }
   bool hidden(const Block& node, int lane) const {
@@ -321,6 +368,7 @@ class Offers {
   size_t b_, limit_;
   const int64_t unit_;
   int64_t floor_;
+  uint32_t last_;  // at the floor, only lower indices do
   mutable Blockers blockers_;
   uint32_t shut_ = 0;
 };

@@ -7,12 +7,12 @@ are more. Everything is int64; see `unit` for why nothing overflows.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coord.planning.plan_ref import pairs
+from coord.planning.plan_ref import pairs, quantise
 from coord.planning.problem import I32, NONE, Problem
 
 I64 = NDArray[np.int64]
@@ -100,7 +100,7 @@ class Auction:
         self.length = list_length(k_candidates)
         self.budget = budget
         self.bids = 0
-        self.price = np.zeros(self.objects, np.int64)
+        self.price = np.zeros(self.objects, np.int64) if self.zones_bid else first_prices(problem, idle) * self.unit
         self.owner = np.full(self.objects, NONE, np.int64)
         self.own = np.full(self.bidders, NONE, np.int64)
         self.lists = [self.first_list(b) for b in range(self.bidders)]
@@ -117,7 +117,7 @@ class Auction:
         return [int(x) for x in objects[order[net[order] > floor]]]
 
     def first_list(self, b: int) -> _List:
-        """The objects of highest score."""
+        """The objects of highest net."""
         objects = self.highest(b, self.length, NOTHING)
         return _List(objects, self.net(b, objects[-1]) if len(objects) == self.length else NOTHING)
 
@@ -245,10 +245,19 @@ class Auction:
         return self.owner.astype(np.int32)
 
 
-def first_bound(auction: Auction) -> int:
-    """The bound at prices of 0: the sum of each bidder's best score - idle, where that is positive."""
-    best = [int(auction.score[b, x.objects[0]]) - auction.idle for b, x in enumerate(auction.lists) if x.objects]
-    return sum(max(0, value) for value in best)
+def first_prices(problem: Problem, idle: int) -> I64:
+    """What zones cost at first, in points: their base beyond that of the last zone that would have an agent by it.
+
+    Only zones count that an agent could serve, if no obstacle were in its way; the others cost nothing.
+    """
+    base = quantise(problem.zones.base)[0].astype(np.int64)
+    free = replace(problem, shapes=None)
+    ways = [pairs(free, problem.agents, a).feasible for a in range(len(problem.agents))]
+    within = np.array(ways, np.bool_).reshape(len(ways), len(base)).any(axis=0)
+    if not within.any():
+        return np.zeros(len(base), np.int64)
+    last = np.sort(base[within])[::-1][min(len(ways), int(within.sum())) - 1]
+    return np.where(within, np.maximum(0, base - max(int(last), idle)), 0)
 
 
 def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless: bool) -> AuctionResult:
@@ -257,17 +266,15 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
     `budget` bounds the bids. What the phase in which it ends has done is dropped.
     """
     state = Auction(problem, k_candidates, idle, budget)
-    bound = first_bound(state)
+    bound = (state.regret(False)[1] + int(state.price.sum())) // state.unit if any(x.objects for x in state.lists) else 0
     best = AuctionResult(np.full(state.agents, NONE, np.int32), 0, bound, 0, False)
     some = [x.objects for x in state.lists if x.objects]
     if not some:
         return best
     width = sum(
-        int(state.score[b, x.objects[0]] - state.score[b, x.objects[-1]])
-        for b, x in enumerate(state.lists)
-        if x.objects
+        state.net(b, x.objects[0]) - state.net(b, x.objects[-1]) for b, x in enumerate(state.lists) if x.objects
     )
-    step = max(1, width * state.unit // (FIRST * len(some)))
+    step = max(1, width // (FIRST * len(some)))
     slack, phase, regret = SLACK * step, 0, np.zeros(state.bidders, np.int64)
     ones = 0
     large = state.bidders * state.objects > PAIRS_EXACT
