@@ -7,6 +7,7 @@ sorted.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,8 @@ def check_zones(zones: Records) -> Order | None:
 def check_obstacles(obstacles: Records, rings: Rings) -> Order | None:
     """Kinds known, lengths 0..2^20 m, a polygon's ring in the table and 0 elsewhere, ids unique, reserved zero."""
     table = "obstacles"
+    if len(obstacles) == 0:
+        return None
     check_reserved(obstacles, table)
     _refuse(obstacles, table, "kind", obstacles["kind"] > 2, "must be 0 circle, 1 polygon or 2 box")
     _positions(obstacles, table, "x", "y")
@@ -115,6 +118,8 @@ def check_obstacles(obstacles: Records, rings: Rings) -> Order | None:
 def check_kernels(kernels: Records) -> Order | None:
     """2^-10 ≤ sigma ≤ 2^20, weight 0 or 2^-64 ≤ |weight| ≤ 2^64, kinds known, ids unique, reserved zero."""
     table = "kernels"
+    if len(kernels) == 0:
+        return None
     check_reserved(kernels, table)
     _positions(kernels, table, "x", "y")
     sigma = np.ascontiguousarray(kernels["sigma"]).view(np.uint32)
@@ -134,6 +139,8 @@ def check_config(config: Records) -> None:
         raise TypeError(f"config must be a PlanConfig or CONFIG_DTYPE[1], got {type(config).__name__}")
     if config.dtype != CONFIG_DTYPE or config.shape != (1,):
         raise TypeError(f"config must be a PlanConfig or CONFIG_DTYPE[1], got {config.dtype} with shape {config.shape}")
+    if _plainly_good(config[0]):
+        return
     check_reserved(config, table)
     _finite(config, table, "w_priority", "w_idle", "w_cover", "w_avoid", "w_travel", "w_switch", "min_energy")
     cutoff = np.ascontiguousarray(config["cutoff_sigmas"]).view(np.uint32)
@@ -142,6 +149,19 @@ def check_config(config: Records) -> None:
     _refuse(config, table, "k_candidates", (k == 0) | (k > K_CANDIDATES_MAX), f"must be from 1 to {K_CANDIDATES_MAX}")
     _refuse(config, table, "flags", config["flags"] > 15, "must have no bit above 3")
     check_planner(int(config["planner"][0]))
+
+
+def _plainly_good(row: Any) -> bool:
+    """Whether a config is good by its values as Python's numbers; one that is not may still be."""
+    weights = ("w_priority", "w_idle", "w_cover", "w_avoid", "w_travel", "w_switch", "min_energy")
+    return (
+        all(math.isfinite(row[name]) for name in weights)
+        and 0.0 < row["cutoff_sigmas"] <= 8.0
+        and 0 < row["k_candidates"] <= K_CANDIDATES_MAX
+        and row["flags"] <= 15
+        and int(row["planner"]) in PLANNERS
+        and not row["reserved"].any()
+    )
 
 
 def check_planner(code: int) -> None:

@@ -83,7 +83,8 @@ class AssignmentStats:
     @classmethod
     def of(cls, rows: Records, *, zones: int, blocked_zones: int) -> Self:
         """Count rows; zones and blocked zones are not in the rows, so they are told."""
-        served = rows[rows["queue_index"] == 0]
+        first = rows["queue_index"] == 0
+        served = rows if first.all() else rows[first]
         counts = np.bincount(served["status"], minlength=len(CoordStatus)).tolist()
         ready = (CoordStatus.OK, CoordStatus.IDLE_NO_ZONE, CoordStatus.UNREACHABLE, CoordStatus.UNSAFE_ASSIGNMENT,
                  CoordStatus.CONFLICT, CoordStatus.MISSING_CAPABILITY)  # fmt: skip

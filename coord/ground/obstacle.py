@@ -39,6 +39,10 @@ class Shapes:
 
 def shapes_of(obstacles: Records, rings: Rings) -> Shapes:
     """From checked records."""
+    if len(obstacles) == 0:
+        none, index = np.zeros(0, np.float32), np.zeros(0, np.uint32)
+        corners = np.ascontiguousarray(rings.points)
+        return Shapes(np.zeros(0, np.uint8), none, none, none, none, none, index, index, corners)
     kind = np.ascontiguousarray(obstacles["kind"])
     radius, margin = obstacles["radius"], obstacles["margin"]
     polygon = kind == POLYGON

@@ -12,6 +12,7 @@ from coord.planning.problem import I32, NONE, Problem
 from coord.planning.swap import swap_assignment
 
 BIDS_PER_CANDIDATE = 64
+OPEN_MOST = 0.05  # gap above which swap's plan is made too
 
 
 def idle_worth(idle_score: int) -> int:
@@ -42,14 +43,16 @@ class AuctionPlan:
 def auction_assignment(problem: Problem, k_candidates: int, idle_score: int, work_budget: int) -> AuctionPlan:
     """Plan by docs/planning.md, section Auction; `work_budget` bounds the bids, 0 is 64 a candidate of each bidder.
 
-    Where the budget ends the auction, swap's plan is made too and the better of both is kept.
+    Where the budget ends the auction, or it leaves much open, swap's plan is made too and the better of both is kept.
     """
     idle = idle_worth(idle_score)
     bidders = min(len(problem.agents), len(problem.zones))
     budget = work_budget or BIDS_PER_CANDIDATE * k_candidates * bidders
     made = backend.auction(problem, k_candidates, idle, budget, work_budget != 0)
     assigned = made.assigned
-    if made.bound_reached:
+    left = made.bound - made.worth
+    bound = made.bound + idle * int((assigned != NONE).sum())
+    if made.bound_reached or left > (0 if work_budget else OPEN_MOST * abs(bound)):
         other = swap_assignment(problem, k_candidates, 0).assigned
         if _worth(problem, other, idle) > made.worth:
             assigned = other

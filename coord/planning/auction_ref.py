@@ -27,7 +27,7 @@ PAIRS_EXACT = 2**16  # up to here the auction ends with a proven optimum
 PHASES, MORE_PHASES = 3, 4  # where the problem is larger and no work budget is given
 BIDDERS_MORE = 2**14  # above it the auction takes more phases
 FIRST, DIVIDE = 2, 6  # shares of a list's mean spread: the first step; what each phase divides it by
-RAISES = 64  # bids for one object in a phase before its step doubles
+RAISES = 32  # bids for one object in a phase before its step doubles
 DOUBLINGS_MAX = 20
 STEP_MAX = 2**60
 ONES = 16  # phases of step 1 at most
@@ -60,7 +60,7 @@ def unit(bidders: int) -> int:
 def grown(step: int, turns: int) -> int:
     """The step of an object that has had so many turns in this phase: wars end.
 
-    >>> grown(5, 63), grown(5, 64), grown(5, 200)
+    >>> grown(5, 31), grown(5, 32), grown(5, 100)
     (5, 10, 40)
     """
     return min(step << min(turns // RAISES, DOUBLINGS_MAX), STEP_MAX)

@@ -350,25 +350,29 @@ def finish(seen: Situation, assigned: I32, work: int, bound_reached: bool, queue
     rows["stale"] = np.minimum(seen.stale, np.uint64(0xFFFFFFFF))
     status = _OWN_FAILURE[seen.readiness]
     zone = seen.held.copy()
-    zone[seen.planned[has_zone]] = seen.offered[assigned[has_zone]]
-    served = zone != NONE
+    sent = seen.planned[has_zone]
+    zone[sent] = seen.offered[assigned[has_zone]]
+    got = zone != NONE
+    served = slice(None) if got.all() else got
     status[served] = CoordStatus.OK
-    leftover = np.flatnonzero(~served & ((seen.readiness == 0) | (seen.readiness == AgentReadiness.STOPPED)))
+    leftover = np.flatnonzero(~got & ((seen.readiness == 0) | (seen.readiness == AgentReadiness.STOPPED)))
     if len(leftover) and len(problem.zones):
         taken = np.zeros(len(problem.zones), np.uint8)
         taken[assigned[has_zone]] = 1
         status[leftover] = backend.leftover_status(problem, seen.facts.take(leftover), taken)
     column = np.zeros(len(rows), np.int32)
     column[seen.planned] = score
-    ticks = np.where(served, np.uint32(0), np.uint32(COORD_UNREACHABLE_TRAVEL_TIME))
-    ticks[seen.planned[has_zone]] = travel[has_zone]
+    ticks = np.full(len(rows), COORD_UNREACHABLE_TRAVEL_TIME, np.uint32)
+    ticks[served] = 0
+    ticks[sent] = travel[has_zone]
     at = zone[served]
     names = np.full(len(rows), NO_ZONE, np.uint32)
     names[served] = seen.zones["id"][at]
     idle = np.zeros(len(rows), np.uint32)
     idle[served] = np.minimum(seen.idle[at], np.uint64(0xFFFFFFFF))
     reason = seen.readiness.astype(np.uint16)
-    reason[served] += np.where(seen.blocked[at], np.uint16(256 * ZoneReadiness.BLOCKED), np.uint16(0))
+    if seen.blocked.any():
+        reason[served] += np.where(seen.blocked[at], np.uint16(256 * ZoneReadiness.BLOCKED), np.uint16(0))
     rows["zone"], rows["status"], rows["reason"] = names, status, reason
     rows["score"], rows["travel"], rows["idle"] = column, ticks, idle
     rows, queued_saturated = with_queues(seen, rows, queues)

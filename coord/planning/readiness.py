@@ -76,8 +76,12 @@ def agents_readiness(agents: Records, config: Records, now_tick: int) -> NDArray
     bad_mode = (mode == AgentMode.CHARGING) | (mode >= AgentMode.FAULT)
     expired = (stale > agents["memory_ticks"]) | (stale > np.uint64(config["max_stale_ticks"][0]))
     out = np.zeros(len(agents), np.uint8)
-    out[agents["energy"] < config["min_energy"][0]] = AgentReadiness.LOW_ENERGY
-    out[~_normal_positive(agents["speed"])] = AgentReadiness.STOPPED
+    low = agents["energy"] < config["min_energy"][0]
+    stopped = ~_normal_positive(agents["speed"])
+    if not (low | stopped | expired | bad_mode | ~finite).any() and not (mode == AgentMode.OFFLINE).any():
+        return out
+    out[low] = AgentReadiness.LOW_ENERGY
+    out[stopped] = AgentReadiness.STOPPED
     out[expired] = AgentReadiness.MEMORY_EXPIRED
     out[mode == AgentMode.OFFLINE] = AgentReadiness.OFFLINE
     out[bad_mode] = AgentReadiness.BAD_MODE

@@ -152,19 +152,20 @@ def _derive(
         component=agent_component,
         current=place[zone_index],
     )
+    every = Zones(
+        x=x,
+        y=y,
+        z=np.ascontiguousarray(zones["z"]),
+        radius=np.ascontiguousarray(zones["radius"]),
+        base=base,
+        cost=np.ascontiguousarray(zones["energy_cost"]),
+        need=np.ascontiguousarray(zones["need_caps"]),
+        component=zone_component,
+        blocked=blocked.view(np.uint8),
+    )
     problem = Problem(
-        agents=facts.take(planned),
-        zones=Zones(
-            x=x[offered],
-            y=y[offered],
-            z=zones["z"][offered],
-            radius=zones["radius"][offered],
-            base=base[offered],
-            cost=zones["energy_cost"][offered],
-            need=zones["need_caps"][offered],
-            component=zone_component[offered],
-            blocked=blocked[offered].astype(np.uint8),
-        ),
+        agents=facts if len(planned) == len(agents) else facts.take(planned),
+        zones=every if len(offered) == len(zones) else every.take(offered),
         w_travel=config["w_travel"][0],
         w_switch=config["w_switch"][0],
         max_travel=int(config["max_travel_ticks"][0]),
@@ -201,7 +202,7 @@ def _derive(
 
 def _index_of_zone(ids: U32, zone_ids: U32) -> I32:
     """The index of each id among zone_ids (ascending), or -1."""
-    if len(zone_ids) == 0:
+    if len(zone_ids) == 0 or bool((ids == NO_ZONE).all()):
         return np.full(len(ids), NONE, np.int32)
     at = np.minimum(np.searchsorted(zone_ids, ids), len(zone_ids) - 1)
     return np.where((zone_ids[at] == ids) & (ids != NO_ZONE), at, NONE).astype(np.int32)
@@ -211,6 +212,8 @@ def _held(agents: Records, zone_index: I32, readiness: U8) -> I32:
     """The zone each ready agent in mode 2 keeps; where two work in one zone, the lower id keeps it."""
     held = np.full(len(agents), NONE, np.int32)
     working = np.flatnonzero((readiness == 0) & (agents["mode"] == AgentMode.WORKING) & (zone_index != NONE))
+    if len(working) == 0:
+        return held
     _, first = np.unique(zone_index[working], return_index=True)
     held[working[first]] = zone_index[working[first]]
     return held
