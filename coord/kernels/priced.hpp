@@ -154,8 +154,7 @@ class Offers {
       : p_(p), s_(s), side_(side), unit_(unit), blockers_(s.ways) {}
 
   void find(size_t bidder, size_t limit, int64_t floor, const uint32_t* current, size_t current_count) {
-    count = 0;
-    b_ = bidder;
+    start(bidder);
     limit_ = limit;
     floor_ = floor;
     last_ = kDead;
@@ -175,14 +174,27 @@ class Offers {
   }
   // Whether there is an object for the bidder at all; obstacles in the way do not count.
   bool any(size_t bidder) {
-    count = 0;
-    b_ = bidder;
+    start(bidder);
     floor_ = INT64_MIN;
     if (objects == Of::zones ? s_.grid && p_.acomponent[bidder] == 0 : p_.blocked[bidder] != 0) return false;
     return side_.count() != 0 && any_below(side_.tree.top, 0);
   }
 
  private:
+  // What a search needs of where it starts: speed, energy and capabilities of an agent, or radius, base, cost and needs of
+  // a zone.
+  struct Origin {
+    float x, y, z, reach, value, cost;
+    uint32_t bits, component;
+  };
+  void start(size_t bidder) {
+    count = 0;
+    b_ = bidder;
+    if constexpr (objects == Of::zones)
+      o_ = {p_.ax[bidder], p_.ay[bidder], p_.az[bidder], p_.speed[bidder], p_.energy[bidder], 0.0f, p_.caps[bidder], p_.acomponent[bidder]};
+    else
+      o_ = {p_.zx[bidder], p_.zy[bidder], p_.zz[bidder], p_.radius[bidder], p_.base[bidder], p_.cost[bidder], p_.need[bidder], p_.zcomponent[bidder]};
+  }
   bool may_do(int64_t worth, uint32_t found) const { return worth > floor_ || (worth == floor_ && found < last_); }
   bool has_bonus(uint32_t found) const {
     if constexpr (objects == Of::zones) return p_.current[b_] == int32_t(found);
@@ -260,29 +272,26 @@ class Offers {
 
   template <bool leaf>
   DW_INLINE uint32_t look(const Block& b, const int64_t* price, const int64_t* peak, int32_t* points, int64_t* worth) const {
-    F32x16 far, q;
+    const F32x16 far = distance16<leaf>(b, F32x16::set1(o_.x), F32x16::set1(o_.y), F32x16::set1(o_.z));
+    F32x16 q, value;
     M32x16 mask;
-    F32x16 value;
     if constexpr (objects == Of::zones) {
-      far = distance16<leaf>(b, F32x16::set1(p_.ax[b_]), F32x16::set1(p_.ay[b_]), F32x16::set1(p_.az[b_]));
-      q = -floor(-(far / F32x16::set1(p_.speed[b_])));
+      q = -floor(-(far / F32x16::set1(o_.reach)));
       q = select(le(far, F32x16::load(b.reach)), F32x16::zero(), q);
       value = F32x16::load(b.value);
-      mask = le(F32x16::load(b.cost), F32x16::set1(p_.energy[b_])) &
-             eq(U32x16::load(b.bits) & U32x16::set1(~p_.caps[b_]), U32x16::zero());
+      mask = le(F32x16::load(b.cost), F32x16::set1(o_.value)) & eq(U32x16::load(b.bits) & U32x16::set1(~o_.bits), U32x16::zero());
     } else {
-      far = distance16<leaf>(b, F32x16::set1(p_.zx[b_]), F32x16::set1(p_.zy[b_]), F32x16::set1(p_.zz[b_]));
       q = -floor(-(far / F32x16::load(b.reach)));
-      q = select(le(far, F32x16::set1(p_.radius[b_])), F32x16::zero(), q);
-      value = F32x16::set1(p_.base[b_]);
-      const U32x16 need = U32x16::set1(p_.need[b_]);
-      mask = le(F32x16::set1(p_.cost[b_]), F32x16::load(b.value)) & eq(U32x16::load(b.bits) & need, need);
+      q = select(le(far, F32x16::set1(o_.reach)), F32x16::zero(), q);
+      value = F32x16::set1(o_.value);
+      const U32x16 need = U32x16::set1(o_.bits);
+      mask = le(F32x16::set1(o_.cost), F32x16::load(b.value)) & eq(U32x16::load(b.bits) & need, need);
     }
     F32x16 share = q / F32x16::set1(s_.denominator);
     if (!leaf && s_.w_travel < 0.0f) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
     mask = mask & le(q, F32x16::set1(s_.travel_max)) & ne(U32x16::load(b.index), U32x16::set1(kDead));
     if (s_.grid) {
-      const U32x16 own = U32x16::set1(objects == Of::zones ? p_.acomponent[b_] : p_.zcomponent[b_]);
+      const U32x16 own = U32x16::set1(o_.component);
       mask = mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
     }
     const F32x16 travel = F32x16::set1(s_.w_travel) * share;
@@ -317,6 +326,30 @@ class Offers {
       if (any_below(h - 1, 16 * e + size_t(__builtin_ctz(left)))) return true;
     return false;
   }
+  // All leaves of a node are looked at before any of them is gone through: no look waits for how many another gave.
+  void leaves(const Block& node, uint32_t left, const int64_t* most, size_t first) {
+    int32_t points[16][16];
+    int64_t worth[16][16];
+    uint32_t found[16];
+    uint8_t lane[16];
+    int n = 0;
+    for (; left != 0; left &= left - 1) {
+      const int l = __builtin_ctz(left);
+      if (!may_do(most[l], node.index[l]) || hidden(node, l)) continue;
+      const size_t e = first + size_t(l);
+      found[n] = look<true>(side_.tree.level[0].block[e], side_.least[0] + 16 * e, nullptr, points[n], worth[n]);
+      lane[n++] = uint8_t(l);
+    }
+    for (int i = 0; i < n; ++i) {
+      const size_t e = first + lane[i];
+      const Block& b = side_.tree.level[0].block[e];
+      for (uint32_t in = found[i]; in != 0; in &= in - 1) {
+        const int l = __builtin_ctz(in);
+        if (may_do(worth[i][l], b.index[l]) && !has_bonus(b.index[l]))
+          take(worth[i][l], points[i][l], uint32_t(16 * e + size_t(l)), b.index[l]);
+      }
+    }
+  }
   void visit(int h, size_t e) {
     const Block& b = side_.tree.level[h].block[e];
     const int64_t *price = side_.least[h] + 16 * e, *peak = side_.peak[h] + 16 * e;
@@ -330,6 +363,7 @@ class Offers {
       return;
     }
     uint32_t left = look<false>(b, price, peak, nullptr, worth);
+    if (floor_ > kNothing && h == 1) return leaves(b, left, worth, 16 * e);
     if (floor_ > kNothing) {
       for (; left != 0; left &= left - 1) {
         const int l = __builtin_ctz(left);
@@ -366,6 +400,7 @@ class Offers {
   const Scale& s_;
   const Priced<objects>& side_;
   size_t b_, limit_;
+  Origin o_;
   const int64_t unit_;
   int64_t floor_;
   uint32_t last_;  // at the floor, only lower indices do
