@@ -17,7 +17,7 @@ constexpr int64_t kDivide = 6, kSlack = 16;
 constexpr uint64_t kFirst = 2;
 constexpr int64_t kLeastNet = -(int64_t(1) << 60);  // what is below it is no object
 constexpr uint64_t kPairsExact = uint64_t(1) << 16;
-constexpr uint32_t kRaises = 32, kDoublingsMax = 20;
+constexpr uint32_t kRaises = 32, kDoublingsMax = 40;
 constexpr uint32_t kNobody = 0xFFFFFFFFu;
 
 constexpr Of other(Of side) { return side == Of::zones ? Of::agents : Of::zones; }

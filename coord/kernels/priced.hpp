@@ -167,7 +167,8 @@ class Offers {
       if (place == kDead) continue;
       const size_t a = objects == Of::zones ? bidder : current[i], z = objects == Of::zones ? current[i] : bidder;
       const Pair pair = pair_of(p_, s_, a, z);
-      if (pair.feasible) take(int64_t(pair.score) * unit_ - side_.price(place), pair.score, place, current[i]);
+      const int64_t worth = int64_t(pair.score) * unit_ - side_.price(place);
+      if (pair.feasible && may_do(worth, current[i])) take(worth, pair.score, place, current[i]);
     }
     visit(side_.tree.top, 0);
     cut();

@@ -28,7 +28,7 @@ PHASES, MORE_PHASES = 3, 4  # where the problem is larger and no work budget is 
 BIDDERS_MORE = 2**14  # above it the auction takes more phases
 FIRST, DIVIDE = 2, 6  # shares of a list's mean spread: the first step; what each phase divides it by
 RAISES = 32  # bids for one object in a phase before its step doubles
-DOUBLINGS_MAX = 20
+DOUBLINGS_MAX = 40
 STEP_MAX = 2**60
 ONES = 16  # phases of step 1 at most
 SLACK = 16  # first steps by which a list may fall behind what was outside it before it gains objects
@@ -266,7 +266,9 @@ def auction(problem: Problem, k_candidates: int, idle: int, budget: int, endless
     `budget` bounds the bids. What the phase in which it ends has done is dropped.
     """
     state = Auction(problem, k_candidates, idle, budget)
-    bound = (state.regret(False)[1] + int(state.price.sum())) // state.unit if any(x.objects for x in state.lists) else 0
+    bound = (
+        (state.regret(False)[1] + int(state.price.sum())) // state.unit if any(x.objects for x in state.lists) else 0
+    )
     best = AuctionResult(np.full(state.agents, NONE, np.int32), 0, bound, 0, False)
     some = [x.objects for x in state.lists if x.objects]
     if not some:
