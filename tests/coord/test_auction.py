@@ -154,6 +154,18 @@ def test_any_number_of_threads_gives_one_digest_with_leftover_agents_and_zones(m
 
 
 @needs_kernels
+@pytest.mark.parametrize(("n", "m"), [(1200, 1200), (900, 1300), (1300, 900)])
+def test_zones_that_all_want_leave_little_open_and_the_plan_above_that_of_swap(make_fleet, n, m):
+    fleet = make_fleet(5, n, m, rich=False, planner=2)
+    fleet.zones["priority"][:5] = 30.0
+    made = fleet.plan()
+    swapped = replace(fleet, config=replace(fleet.config, planner=1)).plan()
+    assert made.stats.assigned == swapped.stats.assigned == min(n, m)
+    assert made.gap < 0.005
+    assert made.stats.score_sum > swapped.stats.score_sum
+
+
+@needs_kernels
 @pytest.mark.parametrize("case", ["one point", "equal scores", "highest scores", "lowest scores", "wanted zones"])
 def test_price_wars_end(make_fleet, case):
     fleet = make_fleet(0, 1500, 1500, rich=False, planner=2)
