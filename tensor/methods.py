@@ -26,7 +26,7 @@ _SAME = (
 # The same, with the axis allowed in the first place: x.sum(0).
 _AXIS_FIRST = (
     "all any argmax argmin count_nonzero cumulative_prod cumulative_sum cumsum cumprod logsumexp max mean min norm "
-    "prod std sum var"
+    "prod std var"
 )
 METHODS = tuple(_SAME.split())
 REDUCTIONS = tuple(_AXIS_FIRST.split())
@@ -73,8 +73,11 @@ def _reduction(name: str) -> Callable[[], Any]:
     return make
 
 
-def _of(module: str, name: str) -> Callable[[], Any]:
-    return lambda: getattr(import_module(module), name)
+def sum_method(x: Tensor, axis: Any, dtype: Any, keepdims: Any) -> Tensor:
+    """What the method sum (kernels/array/sum.cpp) does in all but the usual case."""
+    from tensor import sum as function
+
+    return function(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 def to(self: Tensor, *targets: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
@@ -138,7 +141,6 @@ def zero_grad(self: Tensor) -> None:
 def install() -> None:
     """Puts all of them in place; called once, by `import tensor`."""
     makers = {name: _function(name) for name in METHODS} | {name: _reduction(name) for name in REDUCTIONS}
-    makers["backward"] = _of("tensor.autograd.backward", "backward")
     for name, maker in makers.items():
         setattr(_kernels.Tensor, name, _Lazy(name, maker))
     for method in (to, to_device, astype, view, fill_, zero_, zero_grad):

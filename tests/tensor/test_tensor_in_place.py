@@ -195,3 +195,19 @@ def test_nothing_is_recorded_when_nobody_wants_a_gradient() -> None:
         _kernels.set_grad_mode(before)
     assert not y.detach().requires_grad
     assert (y > 0).node is None
+
+
+@pytest.mark.parametrize("dtype", [d.name for d in _kernels.DTYPES])
+def test_the_method_sum_is_the_function_sum(dtype: str) -> None:
+    x = tn.arange(24, dtype=tn.int8).to(dtype).reshape(2, 3, 4)
+    for view in (x, x.permute(2, 0, 1), x[:, ::-2], x[:0]):
+        for axis in (None, 0, -1, (0, 2), ()):
+            for keepdims in (False, True):
+                got, want = view.sum(axis, keepdims=keepdims), tn.sum(view, axis=axis, keepdims=keepdims)
+                assert got.dtype == want.dtype
+                assert got.shape == want.shape
+                assert got.tolist() == want.tolist()
+    assert x.sum(dtype=tn.complex128).dtype == tn.complex128
+    for wrong in (3, -4, (0, 0)):
+        with pytest.raises((ValueError, IndexError)):
+            x.sum(wrong)

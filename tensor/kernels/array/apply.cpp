@@ -426,8 +426,11 @@ PyObject* apply_primitive(PyObject* primitive, PyObject* inputs, PyObject* param
   return outs;
 }
 
+static PyObject* found;  // dict: name → row
+
+PyObject* row_if_loaded(const char* name) { return found == nullptr ? nullptr : PyDict_GetItemString(found, name); }
+
 PyObject* row(const char* name) {
-  static PyObject* found;  // dict: name → row
   if (found == nullptr && (found = PyDict_New()) == nullptr) return nullptr;
   PyObject* have = PyDict_GetItemString(found, name);
   if (have != nullptr) return have;

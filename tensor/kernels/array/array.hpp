@@ -16,6 +16,8 @@ int init_indexing(PyObject* module);
 int init_node(PyObject* module);
 int init_apply(PyObject* module);
 int init_exchange(PyObject* module);
+int init_backward(PyObject* module);
+int init_sum(PyObject* module);
 int init_array(PyObject* module);  // all of them
 
 int add_type(PyObject* module, const char* name, PyType_Spec* spec, PyTypeObject** out);
@@ -39,6 +41,7 @@ PyObject* apply_primitive(PyObject* primitive, PyObject* inputs, PyObject* param
 
 // The row of that name in tensor.primitives.registry, kept for later calls; borrowed.
 PyObject* row(const char* name);
+PyObject* row_if_loaded(const char* name);  // nullptr without error where row() has not been asked for it yet
 // The row of an elementwise operation; borrowed.
 PyObject* elementwise_row(int op);
 

@@ -182,7 +182,8 @@ int init_dtype(PyObject* module) {
 int init_array(PyObject* module) {
   using Init = int (*)(PyObject*);
   for (Init init : {Init(init_dtype), Init(init_spec), Init(init_budget), Init(init_tensor), Init(init_creation), Init(init_views),
-                    Init(init_indexing), Init(init_node), Init(init_apply), Init(init_exchange)})
+                    Init(init_indexing), Init(init_node), Init(init_apply), Init(init_exchange),
+                    Init(init_backward), Init(init_sum)})
     if (init(module) < 0) return -1;
   return 0;
 }

@@ -9,6 +9,8 @@ extern PyMethodDef view_methods[];
 extern PyMethodDef indexing_methods[];
 extern PyMethodDef exchange_methods[];
 extern PyMethodDef apply_methods[];
+extern PyMethodDef backward_methods[];
+extern PyMethodDef sum_methods[];
 
 PyObject* get_transposed(PyObject* self, void*);
 PyObject* get_matrix_transposed(PyObject* self, void*);

@@ -316,6 +316,8 @@ int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* para
   return 0;
 }
 
+void node_release(Node* n) { clear(n); }
+
 int init_node(PyObject* module) { return add_type(module, "Node", &node_spec, &node_type); }
 
 }  // namespace droveway

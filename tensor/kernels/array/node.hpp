@@ -24,6 +24,8 @@ struct Node {
   Link inline_links[3];
 };
 
+void node_release(Node* n);  // lets go of all that it saved, and of the nodes before it
+
 inline bool is_node(PyObject* o) { return Py_TYPE(o) == node_type; }
 inline Node* as_node(PyObject* o) { return reinterpret_cast<Node*>(o); }
 

@@ -360,7 +360,7 @@ int init_tensor(PyObject* module) {
   // All methods stand in one table, made of the tables of the files that define them.
   static PyMethodDef methods[64];
   int n = 0;
-  for (PyMethodDef* table : {own_methods, creation_methods, view_methods, indexing_methods, exchange_methods, apply_methods})
+  for (PyMethodDef* table : {own_methods, creation_methods, view_methods, indexing_methods, exchange_methods, apply_methods, backward_methods, sum_methods})
     for (PyMethodDef* m = table; m->ml_name != nullptr; ++m) methods[n++] = *m;
   static PyType_Slot slots[80];
   int k = 0;
