@@ -81,47 +81,7 @@ def _own(updates: list[list[Tensor]], seed: Tensor) -> None:
 
 def _to_leaves(x: Tensor, seed: Tensor, keep: bool) -> list[list[Tensor]]:
     """[leaf, its gradient] for every leaf, in the order in which the first gradient arrived."""
-    node = x.node
-    if node is None:
-        return [[x, seed]]
-    leaves: dict[int, list[Tensor]] = {}
-    pending: dict[int, list[Any]] = {}  # number → [node, gradient of result 0, of result 1, …]
-    heap: list[int] = []
-    entry = _entry(node)
-    entry[x.output_index + 1] = seed
-    checked = _kernels.checked_mode()
-    while True:
-        node = entry[0]
-        if checked or len(entry) > 2 or (vjp := node.primitive.vjp) is None:
-            results = _pull(entry, checked)
-        else:
-            results = vjp(entry[1], node)
-        edges = node.edges
-        if not keep:
-            node.release()
-        for edge, g in zip(edges, results, strict=True):
-            if g is None or edge is None:
-                continue
-            if type(edge) is tuple:
-                number = edge[0].sequence
-                arrived = pending.get(number)
-                i = edge[1] + 1
-                if arrived is None:
-                    pending[number] = arrived = _entry(edge[0])
-                    heappush(heap, -number)
-                    arrived[i] = g
-                    continue
-            else:
-                arrived = leaves.get(id(edge))
-                if arrived is None:
-                    leaves[id(edge)] = [edge, g]
-                    continue
-                i = 1
-            old = arrived[i]
-            arrived[i] = g if old is None else old + g
-        if not heap:
-            return list(leaves.values())
-        entry = pending.pop(-heappop(heap))
+    return [[leaf, g] for leaf, g in _kernels.backward_pass((x,), (seed,), keep)]
 
 
 def _entry(node: Any) -> list[Any]:
