@@ -52,8 +52,8 @@ ElementwiseLoop elementwise(int op, int dtype) {
     case Dtype::u64: return elementwise_unsigned(op, 64);
     case Dtype::f16:
     case Dtype::bf16: return elementwise_half(op, dtype);
-    case Dtype::c64: return has_parts(op, Dtype::f32) ? elementwise_c64(op) : nullptr;
-    case Dtype::c128: return has_parts(op, Dtype::f64) ? elementwise_c128(op) : nullptr;
+    case Dtype::c64: return has_parts(op, Dtype::f32) ? first(elementwise_c64(op), special_c64(op)) : nullptr;
+    case Dtype::c128: return has_parts(op, Dtype::f64) ? first(elementwise_c128(op), special_c128(op)) : nullptr;
   }
   return nullptr;
 }

@@ -107,6 +107,7 @@ constexpr unsigned kAnyDtype = kNumber | kBoolean;
   DW_OP(erfc, 1, kFloating, kSame)                              \
   DW_OP(lgamma, 1, kFloating, kSame)                            \
   DW_OP(digamma, 1, kFloating, kSame)                           \
+  DW_OP(trigamma, 1, kFloating, kSame)                          \
   DW_OP(sigmoid, 1, kFloating, kSame)                           \
   DW_OP(silu, 1, kFloating, kSame)                              \
   DW_OP(gelu, 1, kFloating, kSame)                              \

@@ -65,6 +65,8 @@ void half_to_f32(int dtype, const uint16_t* x, float* out, size_t n);
 void f32_to_half(int dtype, const float* x, uint16_t* out, size_t n);
 droveway::ElementwiseLoop special_f32(int op);
 droveway::ElementwiseLoop special_f64(int op);
+droveway::ElementwiseLoop special_c64(int op);
+droveway::ElementwiseLoop special_c128(int op);
 
 extern const droveway::LinalgKernels linalg_kernels;
 extern const droveway::FftKernels fft_kernels;

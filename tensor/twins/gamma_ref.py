@@ -1,4 +1,4 @@
-"""Twins of the logarithm of the gamma function and its derivative in float64: lgamma digamma.
+"""Twins of the logarithm of the gamma function and its derivatives in float64: lgamma digamma trigamma.
 
 The definition of every bit of `kernels/include/droveway/math_gamma.hpp`: the same operations in the same order.
 """
@@ -29,7 +29,7 @@ from tensor.twins.double_double_ref import (
 from tensor.twins.logarithm_ref import log_wide
 from tensor.twins.trigonometric_ref import cosine, sine
 
-__all__ = ["digamma_f64", "lgamma_f64"]
+__all__ = ["digamma_f64", "lgamma_f64", "trigamma_f64"]
 
 LGAMMA = floats64(
     "0x1.4a34cc4a60fa6p-2", "-0x1.13e001a557608p-4", "0x1.51322ac7d8746p-6", "-0x1.e404fc218e75fp-8",
@@ -53,6 +53,10 @@ DIGAMMA = floats64(
 DIGAMMA_SERIES = floats64(
     "0x1.5555555555555p-4", "-0x1.111111110f590p-7", "0x1.041040f9954efp-8", "-0x1.1111028c5fc1ep-8",
     "0x1.f07151ae0d928p-8", "-0x1.586cfdefbfe37p-6", "0x1.42b6e32aa3386p-4", "-0x1.1d07877cee66dp-2",
+)  # fmt: skip
+TRIGAMMA_SERIES = floats64(
+    "0x1.5555555555555p-3", "-0x1.111111110f973p-5", "0x1.86186178ff949p-6", "-0x1.111104e4077d3p-5",
+    "0x1.3647c75a5d984p-4", "-0x1.026ababbece0fp-2", "0x1.1b9fd705964cdp+0", "-0x1.233f7cc5eb4b5p+2",
 )  # fmt: skip
 ONE_LESS_GAMMA = constant("0x1.b0ee6072093cep-2", "0x1.6cb90701fbfabp-58")
 HALF_LOG_2_PI = constant("0x1.d67f1c864beb5p-1", "-0x1.65b5a1b7ff5dfp-55")
@@ -144,4 +148,35 @@ def digamma_f64(x: F64) -> F64:
     value = np.where(x < 0, np.where(f == 0, NAN64, reflected), rounded(positive))
     value = np.where(y < 2.0**-60, -one / x, value)
     value = np.where(x == np.inf, np.inf, np.where(x == -np.inf, NAN64, value))
+    return canonical(np.where(np.isnan(x), x, value))
+
+
+@blockwise
+def trigamma_f64(x: F64) -> F64:
+    """The second derivative of log Γ: +∞ at 0 and at negative integers, NaN at −∞."""
+    one, y = np.float64(1), np.abs(x)
+    unit = wide(np.ones(y.shape))
+    # ψ'(y) = ψ'(y + i) + Σ 1 / (y + i)²
+    shifted, total = y, wide(np.zeros(y.shape))
+    for _ in range(8):
+        more = shifted < 8
+        term = quotient(unit, exact_product(shifted, shifted))
+        total = select(more, sum_of(total, term), total)
+        shifted = np.where(more, shifted + one, shifted)
+    # 1/y + 1/(2y²) + 1/y³ · P(1/y²)
+    inverse = quotient(unit, wide(shifted))
+    z = inverse.high * inverse.high
+    positive = sum_of(
+        sum_of(inverse, fma(z * inverse.high, horner(z, TRIGAMMA_SERIES), np.float64(0.5) * z)),
+        total,
+    )
+    # ψ'(−y) = (π / sin πy)² + 1/y² − ψ'(y)
+    f = y - np.rint(y)
+    ratio = quotient(PI, half_turn(f)[0])
+    square = quotient(unit, exact_product(y, y))
+    reflected = rounded(sum_of(sum_of(product(ratio, ratio), square), negated(positive)))
+    value = np.where(x < 0, np.where(f == 0, np.inf, reflected), rounded(positive))
+    tiny = one / x
+    value = np.where(y < 2.0**-60, tiny * tiny, value)
+    value = np.where(x == np.inf, np.float64(0), np.where(x == -np.inf, NAN64, value))
     return canonical(np.where(np.isnan(x), x, value))

@@ -107,7 +107,7 @@ TWINS: dict[str, Twin] = {
         *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "pow", "hypot"),
         *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
         *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-        *("erf", "erfc", "lgamma", "digamma"),
+        *("erf", "erfc", "lgamma", "digamma", "trigamma"),
         *("sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "logaddexp"),
     )
 } | {"rsqrt": through_float32(_rsqrt), "copysign": through_float32(_copysign), "nextafter": _nextafter}

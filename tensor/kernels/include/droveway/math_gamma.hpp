@@ -1,6 +1,6 @@
-// Logarithm of the gamma function, and its derivative, on eight double lanes (docs/accuracy.md has the measured errors):
+// Logarithm of the gamma function, and its first two derivatives, on eight double lanes (docs/accuracy.md has the measured errors):
 //
-//   lgamma digamma : F64x8 -> F64x8
+//   lgamma digamma trigamma : F64x8 -> F64x8
 //
 // The definition of every bit is the twin, tensor/twins/gamma_ref.py: same operations, same order, same names.
 #pragma once
@@ -131,6 +131,45 @@ DW_INLINE F64x8 digamma(F64x8 x) {
   }
   value = select(lt(y, F64x8::set1(0x1p-60)), -one / x, value);
   value = select(eq(x, inf), inf, select(eq(x, -inf), math64::nan(), value));
+  return canonical(select(is_nan(x), x, value));
+}
+
+// The second derivative of log Γ: +∞ at 0 and at negative integers, NaN at −∞.
+DW_INLINE F64x8 trigamma(F64x8 x) {
+  using math64::Wide;
+  const F64x8 one = F64x8::set1(1.0), y = abs(x), inf = math64::infinity();
+  const Wide unit = math64::wide(one);
+  // ψ'(y) = ψ'(y + i) + Σ 1 / (y + i)²
+  F64x8 shifted = y;
+  Wide total = {F64x8::zero(), F64x8::zero()};
+  for (int i = 0; i < 8; ++i) {
+    const M64x8 more = lt(shifted, F64x8::set1(8.0));
+    const Wide term = math64::quotient(unit, math64::exact_product(shifted, shifted));
+    total = math64::select(more, math64::sum(total, term), total);
+    shifted = select(more, shifted + one, shifted);
+  }
+  // 1/y + 1/(2y²) + 1/y³ · P(1/y²)
+  const Wide inverse = math64::quotient(unit, math64::wide(shifted));
+  const F64x8 z = inverse.high * inverse.high;
+  const F64x8 p = horner(z, 0x1.5555555555555p-3, -0x1.111111110f973p-5, 0x1.86186178ff949p-6, -0x1.111104e4077d3p-5,
+                         0x1.3647c75a5d984p-4, -0x1.026ababbece0fp-2, 0x1.1b9fd705964cdp+0, -0x1.233f7cc5eb4b5p+2);
+  const Wide positive = math64::sum(math64::sum(inverse, fma(z * inverse.high, p, F64x8::set1(0.5) * z)), total);
+  F64x8 value = math64::rounded(positive);
+  const M64x8 negative = lt(x, F64x8::zero());
+  if (any(negative)) {
+    // ψ'(−y) = (π / sin πy)² + 1/y² − ψ'(y)
+    const F64x8 f = y - round_even(y);
+    Wide sine_of, cosine_of;
+    math64::half_turn(f, &sine_of, &cosine_of);
+    const Wide ratio = math64::quotient(math64::constant(0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53), sine_of);
+    const Wide square = math64::quotient(unit, math64::exact_product(y, y));
+    const F64x8 reflected = math64::rounded(
+        math64::sum(math64::sum(math64::product(ratio, ratio), square), math64::negated(positive)));
+    value = select(negative, select(eq(f, F64x8::zero()), inf, reflected), value);
+  }
+  const F64x8 tiny = one / x;
+  value = select(lt(y, F64x8::set1(0x1p-60)), tiny * tiny, value);
+  value = select(eq(x, inf), F64x8::zero(), select(eq(x, -inf), math64::nan(), value));
   return canonical(select(is_nan(x), x, value));
 }
 
