@@ -53,7 +53,7 @@ def _scipy(name: str) -> Oracle:
     """The function of scipy.special of that name."""
 
     def oracle(arrays: tuple[Any, ...], params: Params) -> Any:
-        import scipy.special
+        import scipy.special  # type: ignore[import-untyped]
 
         return getattr(scipy.special, name)(*arrays)
 
@@ -139,7 +139,9 @@ _unary("log", "Natural logarithm: −inf at 0, NaN below.", _over(lambda x: x), 
 _unary("log1p", "log(1 + x), exact near 0.", _over(lambda x: x + 1.0), X, within(-0.9, 4))
 _unary("log2", "Logarithm to base 2.", _over(lambda x: x * math.log(2)), X, within(0.1, 5))
 _unary("log10", "Logarithm to base 10.", _over(lambda x: x * math.log(10)), X, within(0.1, 5))
-_unary("sqrt", "Square root; NaN below −0.", lambda node: lambda t: t * 0.5 / node.outputs[0], OUT, within(0.1, 5), flops=1)
+_unary(
+    "sqrt", "Square root; NaN below −0.", lambda node: lambda t: t * 0.5 / node.outputs[0], OUT, within(0.1, 5), flops=1
+)
 _unary(
     "rsqrt",
     "1 / √x, two roundings.",
@@ -263,7 +265,9 @@ _unary(
     within(-0.9, 0.9),
     oracle=_numpy("arccos"),
 )
-_unary("atan", "Arc tangent, from −π/2 to π/2.", _over(lambda x: x * x + 1.0), X, within(-3, 3), oracle=_numpy("arctan"))
+_unary(
+    "atan", "Arc tangent, from −π/2 to π/2.", _over(lambda x: x * x + 1.0), X, within(-3, 3), oracle=_numpy("arctan")
+)
 
 
 def _atan2_partials(node: Any) -> tuple[Callable[[Tensor], Tensor], ...]:
@@ -383,7 +387,7 @@ def _gelu_tanh_slope(x: Tensor) -> Tensor:
 
 
 def _normal_share(arrays: tuple[Any, ...], params: Params) -> Any:
-    import scipy.special
+    import scipy.special  # type: ignore[import-untyped]
 
     return arrays[0] * scipy.special.ndtr(arrays[0])
 

@@ -133,7 +133,8 @@ def _log_size(re: F64, im: F64, one_more: bool) -> F64:
     t_rest = (s - (t - part)) + (nn - part)
     d = t + ((s_rest + t_rest) + (mm_rest + nn_rest))
     close = (h > 0.5) & (h < 2) & (lift == 0)
-    return np.where(close, HALF * log1p_f64(d), log_f64(h) - lift * LN2)
+    size: F64 = np.where(close, HALF * log1p_f64(d), log_f64(h) - lift * LN2)
+    return size
 
 
 def _log(z: Planes) -> Planes:
@@ -303,33 +304,33 @@ def _twin(function: Callable[..., Planes]) -> Callable[[tuple[Array, ...], Any],
             found = function(*wide)
             out = np.empty(arrays[0].shape, arrays[0].dtype)
             out.real, out.imag = found.re, found.im
-        return canonical(out)
+        settled: Array = canonical(out)
+        return settled
 
     return run
 
 
-TWINS = {
-    name: _twin(function)
-    for name, function in {
-        "exp": _exp,
-        "expm1": _expm1,
-        "log": _log,
-        "log1p": _log1p,
-        "log2": _log2,
-        "log10": _log10,
-        "sqrt": _sqrt,
-        "sin": _turned(_sinh),
-        "cos": _cos,
-        "tan": _turned(_tanh),
-        "sinh": _sinh,
-        "cosh": _cosh,
-        "tanh": _tanh,
-        "asin": _asin,
-        "acos": _acos,
-        "atan": _turned(_atanh),
-        "asinh": _asinh,
-        "acosh": _acosh,
-        "atanh": _atanh,
-        "pow": _pow,
-    }.items()
+_FUNCTIONS: dict[str, Callable[..., Planes]] = {
+    "exp": _exp,
+    "expm1": _expm1,
+    "log": _log,
+    "log1p": _log1p,
+    "log2": _log2,
+    "log10": _log10,
+    "sqrt": _sqrt,
+    "sin": _turned(_sinh),
+    "cos": _cos,
+    "tan": _turned(_tanh),
+    "sinh": _sinh,
+    "cosh": _cosh,
+    "tanh": _tanh,
+    "asin": _asin,
+    "acos": _acos,
+    "atan": _turned(_atanh),
+    "asinh": _asinh,
+    "acosh": _acosh,
+    "atanh": _atanh,
+    "pow": _pow,
 }
+
+TWINS = {name: _twin(function) for name, function in _FUNCTIONS.items()}
