@@ -462,14 +462,22 @@ def _positive(rng: np.random.Generator) -> Iterable[Sample]:
     yield Sample(rng.uniform(0.5, 3, (3, 5)))
 
 
+def _sqrt_twin(arrays: tuple[Any, ...], params: Params) -> Any:
+    if arrays[0].dtype.kind == "c":
+        from tensor.twins.complex_ref import TWINS
+
+        return TWINS["sqrt"](arrays, params)
+    return twin_of("sqrt")(arrays, params)
+
+
 elementwise(
     "sqrt",
     arity=1,
-    dtypes=FLOATS,
-    summary="The square root; NaN below 0.",
+    dtypes=INEXACT,
+    summary="The square root; NaN below 0 for real numbers, with real part ≥ 0 for complex ones.",
     keeps=keep(outputs=(0,)),
     partials=lambda node: (lambda t: t / (node.outputs[0] + node.outputs[0]),),
-    twin=twin_of("sqrt"),
+    twin=_sqrt_twin,
     samples=_positive,
     oracle=numpy_oracle("sqrt"),
 )

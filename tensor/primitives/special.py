@@ -140,9 +140,6 @@ _unary("log1p", "log(1 + x), exact near 0.", _over(lambda x: x + 1.0), X, within
 _unary("log2", "Logarithm to base 2.", _over(lambda x: x * math.log(2)), X, within(0.1, 5))
 _unary("log10", "Logarithm to base 10.", _over(lambda x: x * math.log(10)), X, within(0.1, 5))
 _unary(
-    "sqrt", "Square root; NaN below −0.", lambda node: lambda t: t * 0.5 / node.outputs[0], OUT, within(0.1, 5), flops=1
-)
-_unary(
     "rsqrt",
     "1 / √x, two roundings.",
     lambda node: lambda t: t * (node.outputs[0] * node.outputs[0] * node.outputs[0]) * -0.5,
@@ -352,13 +349,38 @@ _unary(
     flops=100,
 )
 
-elementwise(
+TERMS = 16
+# of ψ''(z) = −1/z² − 1/z³ − 1/(2z⁴) + …, from 1/z⁶ on by 1/z²
+TETRAGAMMA = (1 / 6, -1 / 6, 3 / 10, -5 / 6)
+
+
+def _tetragamma(x: Tensor) -> Tensor:
+    """The third derivative of log Γ, in operations that have derivatives of any order."""
+    mirrored = call("lt", x, x * 0.0)
+    y = call("where", mirrored, 1.0 - x, x)
+    total = y * 0.0
+    for i in range(TERMS):
+        d = y + float(i)
+        total = total - 2.0 / (d * d * d)
+    z = 1.0 / (y + float(TERMS))
+    square = z * z
+    series = square * 0.0
+    for c in reversed(TETRAGAMMA):
+        series = series * square + c
+    total = total + square * (square * (series * square - 0.5) - z - 1.0)
+    angle = x * math.pi
+    sine = call("sin", angle)
+    turn = call("cos", angle) / (sine * sine * sine) * (2 * math.pi**3)
+    return call("where", mirrored, total - turn, total)
+
+
+_unary(
     "trigamma",
-    arity=1,
+    "The second derivative of log Γ.",
+    _by_x(_tetragamma),
+    X,
+    within(0.2, 6),
     dtypes=FLOATS,
-    summary="The second derivative of log Γ.",
-    twin=_twin_of("trigamma"),
-    samples=within(0.2, 6),
     oracle=lambda arrays, params: _scipy("polygamma")((1, arrays[0]), params),
     flops=100,
 )
@@ -387,7 +409,7 @@ def _gelu_tanh_slope(x: Tensor) -> Tensor:
 
 
 def _normal_share(arrays: tuple[Any, ...], params: Params) -> Any:
-    import scipy.special  # type: ignore[import-untyped]
+    import scipy.special
 
     return arrays[0] * scipy.special.ndtr(arrays[0])
 
