@@ -56,9 +56,11 @@ def digests() -> dict[str, str]:
     from tensor.selftest_elementwise_ref import elementwise_digests
     from tensor.selftest_products_ref import product_digests
     from tensor.selftest_reduce_ref import reduce_digests
+    from tensor.selftest_special_ref import special_digests
 
     f32, f64 = np.dtype(np.float32), np.dtype(np.float64)
     return elementwise_digests() | {
+        **special_digests(),
         **product_digests(),
         **reduce_digests(),
         "tensor.lanes_f32": fnv1a(probe_lanes_f32(awkward(seed, 32, f32)) for seed in range(100)),

@@ -191,6 +191,7 @@ uint64_t hash_draw(void (*draw)(uint64_t, uint64_t, size_t, float*, size_t)) {
 void product_self_test(const TensorTable& table, SelfTestEmit emit, void* context);  // selftest_products.cpp
 void elementwise_self_test(const TensorTable& table, SelfTestEmit emit, void* context);  // selftest_elementwise.cpp
 void reduce_self_test(const TensorTable& table, SelfTestEmit emit, void* context);  // selftest_reduce.cpp
+void special_self_test(const TensorTable& table, SelfTestEmit emit, void* context);      // selftest_special.cpp
 
 void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context) {
   emit(context, "tensor.lanes_f32", hash_lanes<float, uint32_t, kProbeWordsF32>(table.probe_lanes_f32));
@@ -219,6 +220,7 @@ void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context
   product_self_test(table, emit, context);
   elementwise_self_test(table, emit, context);
   reduce_self_test(table, emit, context);
+  special_self_test(table, emit, context);
   emit(context, "tensor.philox_words", hash_words(table));
   emit(context, "tensor.philox_uniform_f32", hash_draw(table.philox_uniform_f32));
   emit(context, "tensor.philox_normal_f32", hash_draw(table.philox_normal_f32));

@@ -172,10 +172,10 @@ def _powers(rng: np.random.Generator) -> Iterable[Sample]:
     yield Sample(x, y, dtypes=INEXACT)
     yield Sample(x, y[0], dtypes=INEXACT)
     yield Sample(x[:0], y[:0], dtypes=INEXACT)
-    yield Sample(np_floor(x * 3), np_floor(x * 2))
+    yield Sample(_floor(x * 3), _floor(x * 2), gradcheck=False)
 
 
-def np_floor(x: Any) -> Any:
+def _floor(x: Any) -> Any:
     """x rounded down, in numpy."""
     import numpy as np
 

@@ -295,16 +295,14 @@ def _pow(z: Planes, w: Planes) -> Planes:
 
 def _twin(function: Callable[..., Planes]) -> Callable[[tuple[Array, ...], Any], Array]:
     def run(arrays: tuple[Array, ...], params: Any) -> Array:
-        arrays = tuple(np.ascontiguousarray(a) for a in np.broadcast_arrays(*arrays))
+        arrays = np.broadcast_arrays(*arrays)
+        flat = [np.ascontiguousarray(a).reshape(-1) for a in arrays]
         with np.errstate(all="ignore"):
-            wide = [
-                Planes(np.ascontiguousarray(a.real.astype(np.float64)), np.ascontiguousarray(a.imag.astype(np.float64)))
-                for a in arrays
-            ]
+            wide = [Planes(*(np.ascontiguousarray(part).astype(np.float64) for part in (a.real, a.imag))) for a in flat]
             found = function(*wide)
-            out = np.empty(arrays[0].shape, arrays[0].dtype)
+            out = np.empty(flat[0].shape, flat[0].dtype)
             out.real, out.imag = found.re, found.im
-        settled: Array = canonical(out)
+        settled: Array = canonical(out).reshape(arrays[0].shape)
         return settled
 
     return run
