@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensor import elementary_ref, product_ref, random_ref, reduction_ref
+from tensor import elementary_ref, product_ref, random_ref, reduction_ref, selftest_linalg_ref
 from tensor.fma_ref import fma_f32, fma_f64
 
 Words = NDArray[np.uint64]
@@ -89,7 +89,7 @@ def digests() -> dict[str, str]:
         "tensor.philox_words": fnv1a(iter([random_ref.philox_words(_KEY, _COUNTER, 7, 1, 3, 70001)])),
         "tensor.philox_uniform_f32": fnv1a(iter([random_ref.philox_uniform_f32(_KEY, _COUNTER, 1, 70001)])),
         "tensor.philox_normal_f32": fnv1a(iter([random_ref.philox_normal_f32(_KEY, _COUNTER, 1, 70001)])),
-    }
+    } | selftest_linalg_ref.digests()
 
 
 def fnv1a(parts: Iterator[Any] | bytes) -> str:

@@ -7,14 +7,11 @@ again before they are used. Duplicates add, in stored order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
 from tensor.primitives import rules
-
-if TYPE_CHECKING:
-    import scipy.sparse
 
 __all__ = ["BSR", "COO", "CSR", "bsmm", "from_scipy", "sddmm", "spmm"]
 
@@ -59,9 +56,9 @@ class CSR:
         """The matrix with its zeros, [m, k]."""
         return _dense(self)
 
-    def to_scipy(self) -> scipy.sparse.csr_array:
+    def to_scipy(self) -> Any:
         """scipy's csr_array over copies of the stored values."""
-        from scipy.sparse import csr_array
+        from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
         return csr_array((_numpy(self.values), _numpy(self.columns), _numpy(self.starts)), shape=self.shape)
 
@@ -94,7 +91,7 @@ class COO:
         """The matrix with its zeros, [m, k]."""
         return _dense(self)
 
-    def to_scipy(self) -> scipy.sparse.coo_array:
+    def to_scipy(self) -> Any:
         """scipy's coo_array over copies of the stored values."""
         from scipy.sparse import coo_array
 
@@ -133,7 +130,7 @@ class BSR:
         """The matrix with its zeros, [m, k]."""
         return _dense(self)
 
-    def to_scipy(self) -> scipy.sparse.bsr_array:
+    def to_scipy(self) -> Any:
         """scipy's bsr_array over copies of the stored values."""
         from scipy.sparse import bsr_array
 

@@ -224,6 +224,7 @@ void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context
   emit(context, "tensor.philox_words", hash_words(table));
   emit(context, "tensor.philox_uniform_f32", hash_draw(table.philox_uniform_f32));
   emit(context, "tensor.philox_normal_f32", hash_draw(table.philox_normal_f32));
+  linalg_self_test(table, emit, context);
 }
 
 }  // namespace droveway

@@ -132,6 +132,7 @@ struct TensorTable {
 };
 
 void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context);
+void linalg_self_test(const TensorTable& table, SelfTestEmit emit, void* context);  // its part in selftest_linalg.cpp
 
 }  // namespace droveway
 

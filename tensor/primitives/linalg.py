@@ -671,7 +671,7 @@ def _svd_samples(rng: np.random.Generator) -> Iterator[Sample]:
 SVD = _row(
     "svd",
     (2, 1, 2),
-    summary="Left singular vectors, singular values (descending), adjoint of the right vectors, by one-sided rotations.",
+    summary="Left singular vectors, singular values (descending), adjoint of the right vectors, by rotations.",
     shape=_svd_shape,
     keeps=keep(outputs=(0, 1, 2)),
     vjp=_svd_vjp,

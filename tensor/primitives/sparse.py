@@ -120,7 +120,7 @@ def _csr_inputs(rng: np.random.Generator, m: int, k: int, n: int, stored: int) -
 
 
 def _csr_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
     values, columns, starts, dense = arrays
     return csr_array((values, columns, starts), shape=(len(starts) - 1, dense.shape[0])) @ dense

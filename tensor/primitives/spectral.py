@@ -95,7 +95,7 @@ def _fft_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     import numpy as np
 
     function = np.fft.ifft if params["inverse"] else np.fft.fft
-    norm = _NORMS[params["divide"]]
+    norm: Any = _NORMS[params["divide"]]
     if params["inverse"]:
         norm = {"backward": "forward", "forward": "backward"}.get(norm, norm)
     return function(arrays[0], norm=norm)
@@ -148,7 +148,8 @@ def _rfft_vjp(g: Tensor, node: Any) -> tuple[Tensor]:
 def _rfft_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     import numpy as np
 
-    return np.fft.rfft(arrays[0], norm=_NORMS[params["divide"]])
+    norm: Any = _NORMS[params["divide"]]
+    return np.fft.rfft(arrays[0], norm=norm)
 
 
 RFFT = _row(
@@ -196,7 +197,7 @@ def _irfft_vjp(g: Tensor, node: Any) -> tuple[Tensor]:
 def _irfft_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     import numpy as np
 
-    norm = ("forward", "backward", "ortho")[params["divide"]]
+    norm: Any = ("forward", "backward", "ortho")[params["divide"]]
     return np.fft.irfft(arrays[0], params["n"], norm=norm)
 
 

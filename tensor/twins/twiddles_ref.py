@@ -82,5 +82,6 @@ def twiddles(n: int) -> tuple[F64, F64]:  # float64[n], float64[n]
     cosine = _add(_multiply(ca, cb), _negative(_multiply(sa, sb)))[0]
     sine = _add(_multiply(sa, cb), _multiply(ca, sb))[0]
     swapped = np.isin(octant, (1, 2, 5, 6))
-    re, im = np.where(swapped, sine, cosine), np.where(swapped, cosine, sine)
+    re: Any = np.where(swapped, sine, cosine)
+    im: Any = np.where(swapped, cosine, sine)
     return np.where(np.isin(octant, (2, 3, 4, 5)), -re, re) + 0.0, np.where(octant < 4, -im, im) + 0.0
