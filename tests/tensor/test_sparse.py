@@ -49,7 +49,7 @@ def test_every_format_has_the_bits_of_the_twin_and_scipys_meaning(dtype, m, k, n
 def test_blocks_have_the_bits_of_their_elements_stored_by_row(dtype):
     rng = np.random.default_rng(1)
     matrix = scipy.sparse.bsr_array(
-        (rng.normal(size=(5, 2, 3)).astype(dtype), [0, 2, 1, 1, 3], [0, 2, 2, 5]), shape=(6, 12)
+        (rng.normal(size=(5, 2, 3)).astype(dtype), [0, 2, 0, 1, 3], [0, 2, 2, 5]), shape=(6, 12)
     )
     dense = rng.normal(size=(12, 7)).astype(dtype)
     a = sparse.from_scipy(matrix)
