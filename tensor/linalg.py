@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from tensor import _kernels
 from tensor.errors import AxisError, DtypeError, ShapeError
+from tensor.functions.linear_algebra import kron, matmul, matrix_transpose, outer, tensordot, vecdot
 from tensor.functions.manipulation import broadcast_shapes, broadcast_to, stack
 from tensor.functions.promotion import cast_to, operands
 from tensor.primitives import rules
@@ -33,20 +34,26 @@ __all__ = [
     "eigh",
     "eigvalsh",
     "inv",
+    "kron",
     "logdet",
     "lu",
+    "matmul",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
+    "matrix_transpose",
     "norm",
+    "outer",
     "pinv",
     "qr",
     "slogdet",
     "solve",
     "svd",
     "svdvals",
+    "tensordot",
     "trace",
     "tri_solve",
+    "vecdot",
     "vector_norm",
 ]
 
@@ -151,7 +158,7 @@ def eigh(x: Tensor, /) -> EighResult:
     >>> tn.linalg.eigh(tn.asarray([[2.0, 0], [0, 1]])).eigenvalues.tolist()
     [1.0, 2.0]
     """
-    return EighResult(*rules.call("eigh", _tensor("eigh", x)))
+    return EighResult(*rules.call("eigh", _tensor("eigh", x), check=True))
 
 
 def eigvalsh(x: Tensor, /) -> Tensor:

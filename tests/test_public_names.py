@@ -21,6 +21,14 @@ PROMISED = {
         "tree_map tree_reduce tree_transpose tree_unflatten value_and_grad vjp vmap while_loop zero_grad"
     ),
     "tensor.random": "Key",
+    "tensor.io": "SafetensorsFile load save",
+    "tensor.linalg": (
+        "cholesky cholesky_solve cond cross det diagonal eigh eigvalsh inv logdet lu matmul matrix_norm matrix_power "
+        "matrix_rank matrix_transpose norm outer pinv qr slogdet solve svd svdvals tensordot trace tri_solve vecdot "
+        "vector_norm"
+    ),
+    "tensor.fft": ("fft fftfreq fftn fftshift hfft ifft ifftn ifftshift ihfft irfft irfftn rfft rfftfreq rfftn"),
+    "tensor.sparse": "BSR COO CSR bsmm from_scipy sddmm spmm",
     "tensor.elementary": "cos erf exp log pow sin sqrt tanh",
     "tensor.reduction": "dot sum",
     "tensor.product": "matmul",

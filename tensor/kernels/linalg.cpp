@@ -87,6 +87,12 @@ int32_t run_one(const LinalgCall& call, const Size& s, size_t index, Taker take)
     case LinalgOp::cholesky: {
       const Matrix<C> a = take.matrix<C>(s.n, s.n);
       read_all<C>(in(0), a, s.n, s.n);
+      for (size_t i = 0; i < s.n; ++i) {
+        for (size_t j = 0; j <= i; ++j) {
+          const Number x = a.get(i, j), y = a.get(j, i);
+          a.put(i, j, {0.5 * (x.re + y.re), C ? 0.5 * (x.im - y.im) : 0.0});
+        }
+      }
       const int32_t status = cholesky<C>(a, s.n, take.vector<C>(s.n));
       if (status == 0) write_all<C>(out(0), a, s.n, s.n);
       return status;
@@ -166,7 +172,8 @@ int32_t run_one(const LinalgCall& call, const Size& s, size_t index, Taker take)
       double* values = take.doubles(s.n);
       uint32_t* order = reinterpret_cast<uint32_t*>(take.doubles(s.n));
       read_all<C>(in(0), a, s.n, s.n);
-      const int32_t status = eigh<C>(a, s.n, v, in(0).f64 ? 0x1p-40 : 0x1p-16, take, values, order);
+      const double asymmetry_max = !call.full ? __builtin_inf() : in(0).f64 ? 0x1p-40 : 0x1p-16;
+      const int32_t status = eigh<C>(a, s.n, v, asymmetry_max, take, values, order);
       if (status != 0) return status;
       const Place w = out(0), columns = out(1);
       for (size_t k = 0; k < s.n; ++k) {

@@ -14,7 +14,8 @@ enum class LinalgOp : int { cholesky, lu, det, slogdet, solve, tri_solve, inv, q
 //   lu        out [m, n], rows i64[m]           tri_solve  the same; lower, unit
 //   det       out []                            inv        out [n, n]
 //   slogdet   out [], real []                   qr         out [m, k], [k, n]; full: k = m, else min(m, n)
-//   eigh      out real [n], [n, n]              svd        out u [m, k], real s [min(m, n)], vh [k, n]; full: square
+//   eigh      out real [n], [n, n]; full:       svd        out u [m, k], real s [min(m, n)], vh [k, n]; full: square
+//             what is not Hermitian is refused
 // status[i] of matrix i: 0, or 1 + the step at which it was refused; −1: not finite, −2: not Hermitian, −3: no end.
 struct LinalgCall {
   LinalgOp op;

@@ -7,7 +7,7 @@
 namespace DW_ISA {
 namespace linalg {
 
-// The lower triangle of a becomes L, what is above it 0. Returns 0, or 1 + the first pivot that is not above 0.
+// The lower triangle of a becomes L, what is above it 0 (it is not read). Returns 0, or 1 + the first pivot that is not above 0.
 template <bool C>
 inline int32_t cholesky(const Matrix<C>& a, size_t n, Row column) {
   for (size_t j = 0; j < n; ++j) {

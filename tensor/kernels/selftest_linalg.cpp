@@ -137,7 +137,7 @@ class Linalg {
   }
   void run_eigh(Array<T>& x, int64_t n) {
     Array<T> values(real_, {kBatch, n}), vectors(dtype_, {kBatch, n, n});
-    call(LinalgOp::eigh, x, nullptr, {values.view(), vectors.view()}, false, false, false);
+    call(LinalgOp::eigh, x, nullptr, {values.view(), vectors.view()}, true, false, false);
     hash_ = vectors.hash(values.hash(hash_));
   }
   void run_svd(Array<T>& x, int64_t m, int64_t left, int64_t n, int64_t right, bool full) {

@@ -108,7 +108,12 @@ def _kernel(name: str) -> Callable[[Any, Any, Params], None]:
 
         p = params or {}
         found = _kernels.linalg(
-            _OPS.index(name), inputs, outs, p.get("full", False), p.get("lower", False), p.get("unit", False)
+            _OPS.index(name),
+            inputs,
+            outs,
+            p.get("full", p.get("check", False)),
+            p.get("lower", False),
+            p.get("unit", False),
         )
         if found is not None:
             index, status = found
@@ -288,7 +293,8 @@ def _cholesky_vjp(g: Tensor, node: Any) -> tuple[Tensor]:
 def _cholesky_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     import numpy as np
 
-    return np.linalg.cholesky(arrays[0])
+    x = arrays[0]
+    return np.linalg.cholesky((x + np.conj(np.swapaxes(x, -1, -2))) / 2)
 
 
 CHOLESKY = _row(
@@ -605,20 +611,24 @@ def _eigh_vjp(g: Any, node: Any) -> tuple[Tensor]:
     return ((s + adjoint(s)) / 2,)
 
 
+def _eigh_samples(rng: np.random.Generator) -> Iterator[Sample]:
+    yield Sample(_symmetric(rng, 3), params={"check": True}, dtypes=REALS, hermitian=(0,))
+    yield Sample(_symmetric(rng, 4)[None] * [[[1.0]], [[-2.0]]], params={"check": True}, dtypes=REALS, hermitian=(0,))
+    yield Sample(_symmetric(rng, 7), params={"check": True}, gradcheck=False, hermitian=(0,))
+    yield Sample(rng.normal(size=(2, 5, 5)), params={"check": False}, gradcheck=False)
+    yield Sample(_normal(rng, 0, 0), params={"check": True})
+
+
 EIGH = _row(
     "eigh",
     (1, 2),
-    summary="Eigenvalues, ascending, and eigenvectors (columns) of a Hermitian matrix, by Jacobi rotations.",
+    summary="Eigenvalues, ascending, and eigenvectors (columns) of (x + its adjoint) / 2, by Jacobi rotations; `check` "
+    "refuses what is not Hermitian.",
     shape=_eigh_shape,
     keeps=keep(outputs=(0, 1)),
     vjp=_eigh_vjp,
     cost=_cost(lambda m, n: 60 * n**3),
-    samples=lambda rng: [
-        Sample(_symmetric(rng, 3), dtypes=REALS, hermitian=(0,)),
-        Sample(_symmetric(rng, 4)[None] * [[[1.0]], [[-2.0]]], dtypes=REALS, hermitian=(0,)),
-        Sample(_symmetric(rng, 7), gradcheck=False, hermitian=(0,)),
-        Sample(_normal(rng, 0, 0)),
-    ],
+    samples=_eigh_samples,
 )
 
 

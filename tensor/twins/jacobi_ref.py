@@ -80,11 +80,11 @@ def _even(n: int) -> int:
     return n + n % 2
 
 
-def eigh(x: Array) -> tuple[Array, Array]:  # [n, n] → [n] ascending, [n, n]
+def eigh(x: Array, check: bool = True) -> tuple[Array, Array]:  # [n, n] → [n] ascending, [n, n]
     """Eigenvalues and, as columns, eigenvectors of (x + xᴴ)/2.
 
-    Refused with step −1 if x is not finite, −2 if it is not Hermitian within ASYMMETRY_MAX of its largest element, −3
-    if SWEEPS_MAX sweeps were not enough.
+    Refused with step −1 if x is not finite, −2 if `check` and it is not Hermitian within ASYMMETRY_MAX of its largest
+    element, −3 if SWEEPS_MAX sweeps were not enough.
 
     >>> eigh(np.array([[2.0, 0], [0, 1]]))
     (array([1., 2.]), array([[0., 1.],
@@ -99,7 +99,7 @@ def eigh(x: Array) -> tuple[Array, Array]:  # [n, n] → [n] ascending, [n, n]
     a = a.scaled(scale)
     mirror = a.adjoint
     apart = Planes(a.re - mirror.re, None if a.im is None or mirror.im is None else a.im - mirror.im)
-    if largest(apart) > ASYMMETRY_MAX[x.dtype.name] * largest(a):
+    if check and largest(apart) > ASYMMETRY_MAX[x.dtype.name] * largest(a):
         raise Refused(-2)
     half = Planes(0.5 * (a.re + mirror.re), None if a.im is None or mirror.im is None else 0.5 * (a.im + mirror.im))
     even = _even(n)

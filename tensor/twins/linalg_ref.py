@@ -36,9 +36,9 @@ class Refused(ArithmeticError):
 
 
 def cholesky(x: Array) -> Array:  # [n, n] → [n, n] lower
-    """L with L·Lᴴ = x, from the lower triangle of x. Refused at the first pivot that is not above 0.
+    """L with L·Lᴴ = (x + xᴴ)/2. Refused at the first pivot that is not above 0.
 
-    >>> cholesky(np.array([[4.0, 0], [2, 5]]))
+    >>> cholesky(np.array([[4.0, 2], [2, 5]]))
     array([[2., 0.],
            [1., 2.]])
     """
@@ -46,6 +46,7 @@ def cholesky(x: Array) -> Array:  # [n, n] → [n, n] lower
     n = x.shape[0]
     lower = Planes.zeros((n, n), a)
     with np.errstate(all="ignore"):
+        a = Planes(0.5 * (a.re + a.re.T), None if a.im is None else 0.5 * (a.im - a.im.T))
         for j in range(n):
             pivot = a.re[j, j]
             if not pivot > 0:
