@@ -11,10 +11,10 @@ inline constexpr double kSmall = 0x1p-53, kFloor = 0x1p-106, kSmallDot = 0x1p-50
 inline constexpr double kTiny = 0x1p-900, kLift = 0x1p500;
 inline constexpr int32_t kNotFinite = -1, kNotHermitian = -2, kNoEnd = -3;
 
-// The rotations of one round.
+// The rotations of one round, as `turn` of linalg_planes.hpp takes them.
 struct Turns {
-  double *c, *s;
-  Row w, z;
+  double* k;
+  Row w;
   double *app, *aqq;  // the diagonal after the rotation
   bool* turned;
 };
@@ -22,10 +22,8 @@ struct Turns {
 template <bool C>
 inline Turns take_turns(Taker& take, size_t h) {
   Turns t;
-  t.c = take.doubles(h);
-  t.s = take.doubles(h);
+  t.k = take.doubles(h);
   t.w = take.vector<C>(h);
-  t.z = take.vector<C>(h);
   t.app = take.doubles(h);
   t.aqq = take.doubles(h);
   t.turned = reinterpret_cast<bool*>(take.doubles(h));
@@ -33,7 +31,7 @@ inline Turns take_turns(Taker& take, size_t h) {
 }
 template <bool C>
 constexpr size_t doubles_of_turns(size_t h) {
-  return 5 * padded(h) + 2 * doubles_of<C>(1, h);
+  return 4 * padded(h) + doubles_of<C>(1, h);
 }
 
 // What makes [[app, apq], [conj(apq), aqq]] diagonal. Returns whether it needs a rotation.
@@ -46,20 +44,19 @@ inline bool set_turn(const Turns& t, size_t k, double app, double aqq, Number ap
     unit = size == 0 ? Number{1.0, 0.0} : Number{apq.re / size, apq.im / size};
   }
   const bool turned = size > small * (root(magnitude(app)) * root(magnitude(aqq))) && size > floor;
-  double angle = 0, c = 1, s = 0, move = 0;
+  double s = 0, shift = 0, move = 0;
   if (turned) {
     const double theta = (aqq - app) / (size + size);
-    angle = with_sign(1.0, theta) / (magnitude(theta) + root(fma1(theta, theta, 1.0)));
-    c = 1.0 / root(fma1(angle, angle, 1.0));
+    const double angle = with_sign(1.0, theta) / (magnitude(theta) + root(fma1(theta, theta, 1.0)));
+    const double c = 1.0 / root(fma1(angle, angle, 1.0));
     s = angle * c;
+    shift = s * (s / (1.0 + c));
     move = angle * size;
   } else {
     unit = {1.0, 0.0};
   }
-  t.c[k] = c;
-  t.s[k] = s;
+  t.k[k] = shift;
   set<C>(t.w, k, {unit.re * s, unit.im * s});
-  set<C>(t.z, k, {unit.re * c, unit.im * c});
   t.app[k] = app - move;
   t.aqq[k] = aqq + move;
   t.turned[k] = turned;
@@ -84,17 +81,17 @@ inline void turn_columns(Row out, Row x, const Turns& t, size_t h, bool turning)
   if (turning) {
     double *__restrict ar = a.re, *__restrict ai = a.im, *__restrict br = b.re, *__restrict bi = b.im;
     for (size_t k = 0; k < h; ++k) {
-      const double c = t.c[k], s = t.s[k], wr = t.w.re[k], zr = t.z.re[k];
+      const double c = t.k[k], wr = t.w.re[k];
       const double pr = ar[k], qr = br[k];
       if constexpr (!C) {
-        ar[k] = fma1(-wr, qr, pr * c);
-        br[k] = fma1(zr, qr, pr * s);
+        ar[k] = pr - fma1(wr, qr, pr * c);
+        br[k] = qr - fma1(-wr, pr, qr * c);
       } else {
-        const double wi = -t.w.im[k], zi = -t.z.im[k], pi = ai[k], qi = bi[k];
-        ar[k] = fma1(wi, qi, fma1(-wr, qr, pr * c));
-        ai[k] = fma1(-wi, qr, fma1(-wr, qi, pi * c));
-        br[k] = fma1(-zi, qi, fma1(zr, qr, pr * s));
-        bi[k] = fma1(zi, qr, fma1(zr, qi, pi * s));
+        const double wi = t.w.im[k], pi = ai[k], qi = bi[k];
+        ar[k] = pr - fma1(wi, qi, fma1(wr, qr, pr * c));
+        ai[k] = pi - fma1(-wi, qr, fma1(wr, qi, pi * c));
+        br[k] = qr - fma1(wi, pi, fma1(-wr, pr, qr * c));
+        bi[k] = qi - fma1(-wi, pr, fma1(-wr, pi, qi * c));
       }
     }
   }
@@ -128,9 +125,9 @@ inline int32_t rotate_until_diagonal(const Matrix<C>& a, size_t even, const Matr
       if (turning) {
         needed = true;
         for (size_t k = 0; k < h; ++k) {
-          const Number w = at<C>(t.w, k), z = at<C>(t.z, k);
-          turn<C>(a.row(rows[k]), a.row(rows[h + k]), t.c[k], t.s[k], w, z, even);
-          turn<C>(v.row(v_rows[k]), v.row(v_rows[h + k]), t.c[k], t.s[k], {w.re, -w.im}, {z.re, -z.im}, n);
+          const Number w = at<C>(t.w, k);
+          turn<C>(a.row(rows[k]), a.row(rows[h + k]), t.k[k], {w.re, -w.im}, even);
+          turn<C>(v.row(v_rows[k]), v.row(v_rows[h + k]), t.k[k], w, n);
         }
       }
       for (size_t i = 0; i < even; ++i) {
@@ -244,9 +241,9 @@ inline int32_t rotate_until_orthogonal(const Matrix<C>& r, const Matrix<C>& v, s
       if (turning) {
         needed = true;
         for (size_t k = 0; k < h; ++k) {
-          const Number w = at<C>(t.w, k), z = at<C>(t.z, k);
-          turn<C>(r.row(rows[k]), r.row(rows[h + k]), t.c[k], t.s[k], w, z, n);
-          turn<C>(v.row(v_rows[k]), v.row(v_rows[h + k]), t.c[k], t.s[k], {w.re, -w.im}, {z.re, -z.im}, n);
+          const Number w = at<C>(t.w, k);
+          turn<C>(r.row(rows[k]), r.row(rows[h + k]), t.k[k], {w.re, -w.im}, n);
+          turn<C>(v.row(v_rows[k]), v.row(v_rows[h + k]), t.k[k], w, n);
         }
       }
       move_on(rows, even);

@@ -75,23 +75,21 @@ inline void times(Row y, Number a, size_t n) {
     }
   }
 }
-// x = c·x − w·y and y = s·x + z·y (of the old x)
+// x = x − (k·x + conj(w)·y) and y = y − (k·y − w·x) (of the old x)
 template <bool C>
-inline void turn(Row x, Row y, double c, double s, Number w, Number z, size_t n) {
+inline void turn(Row x, Row y, double c, Number w, size_t n) {
   double *__restrict xr = x.re, *__restrict xi = x.im, *__restrict yr = y.re, *__restrict yi = y.im;
-  if constexpr (!C) {
-    for (size_t k = 0; k < n; ++k) {
+  for (size_t k = 0; k < n; ++k) {
+    if constexpr (!C) {
       const double p = xr[k], q = yr[k];
-      xr[k] = fma1(-w.re, q, p * c);
-      yr[k] = fma1(z.re, q, p * s);
-    }
-  } else {
-    for (size_t k = 0; k < n; ++k) {
+      xr[k] = p - fma1(w.re, q, p * c);
+      yr[k] = q - fma1(-w.re, p, q * c);
+    } else {
       const double pr = xr[k], pi = xi[k], qr = yr[k], qi = yi[k];
-      xr[k] = fma1(w.im, qi, fma1(-w.re, qr, pr * c));
-      xi[k] = fma1(-w.im, qr, fma1(-w.re, qi, pi * c));
-      yr[k] = fma1(-z.im, qi, fma1(z.re, qr, pr * s));
-      yi[k] = fma1(z.im, qr, fma1(z.re, qi, pi * s));
+      xr[k] = pr - fma1(w.im, qi, fma1(w.re, qr, pr * c));
+      xi[k] = pi - fma1(-w.im, qr, fma1(w.re, qi, pi * c));
+      yr[k] = qr - fma1(w.im, pi, fma1(-w.re, pr, qr * c));
+      yi[k] = qi - fma1(-w.im, pr, fma1(-w.re, pi, qi * c));
     }
   }
 }

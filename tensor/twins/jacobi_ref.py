@@ -29,12 +29,14 @@ _TINY, _LIFT = 2.0**-900, 2.0**500  # a row whose squared length is below is mea
 
 
 class Turns(NamedTuple):
-    """Rotations of pairs: p becomes c·p − conj(w)·q, q becomes s·p + conj(z)·q as columns; as rows, with w and z."""
+    """Rotations of pairs of columns: p becomes p − (k·p + conj(w)·q), q becomes q − (k·q − w·p); rows: with conj(w).
 
-    c: F64
-    s: F64
+    k = 1 − cos φ and |w| = sin φ are what is added, not what is multiplied with: their rounding errors count only in
+    proportion to φ², so lengths do not drift (Rutishauser, Numerische Mathematik 9, 1966).
+    """
+
+    k: F64
     w: Planes
-    z: Planes
     app: F64  # the diagonal after the rotation
     aqq: F64
     turned: NDArray[np.bool_]
@@ -56,14 +58,20 @@ def turns(app: F64, aqq: F64, apq: Planes, small: float, floor: float) -> Turns:
     t = np.where(turned, t, 0.0)
     c = 1.0 / np.sqrt(fma(t, t, 1.0))
     s = t * c
+    k = s * (s / (1.0 + c))
     unit = Planes(np.where(turned, unit.re, 1.0), None if unit.im is None else np.where(turned, unit.im, 0.0))
     move = t * np.where(turned, size, 0.0)
-    return Turns(c, s, unit.scaled(s), unit.scaled(c), app - move, aqq + move, turned)
+    return Turns(k, unit.scaled(s), app - move, aqq + move, turned)
 
 
-def _turn(p: Planes, q: Planes, c: F64, s: F64, w: Planes, z: Planes) -> tuple[Planes, Planes]:
-    """c·p − w·q and s·p + z·q."""
-    return minus_product(p.scaled(c), w, q), plus_product(p.scaled(s), z, q)
+def _turn(p: Planes, q: Planes, k: F64, w: Planes) -> tuple[Planes, Planes]:
+    """p − (k·p + conj(w)·q) and q − (k·q − w·p)."""
+    a, b = plus_product(p.scaled(k), w.conj(), q), minus_product(q.scaled(k), w, p)
+    return _minus(p, a), _minus(q, b)
+
+
+def _minus(a: Planes, b: Planes) -> Planes:
+    return Planes(a.re - b.re, None if a.im is None else a.im - b.im)
 
 
 def _moved(n: int) -> NDArray[np.int64]:
@@ -127,10 +135,10 @@ def _rotate_until_diagonal(a: Planes, v: Planes) -> None:
             r = turns(a.re[top, top], a.re[bottom, bottom], a[top, bottom], SMALL, FLOOR)
             if r.turned.any():
                 needed = True
-                c, s, w, z = r.c[:, None], r.s[:, None], r.w[:, None], r.z[:, None]
-                a[:h], a[h:] = _turn(a[:h], a[h:], c, s, w, z)
-                v[:h], v[h:] = _turn(v[:h], v[h:], c, s, w.conj(), z.conj())
-                a[:, :h], a[:, h:] = _turn(a[:, :h], a[:, h:], r.c, r.s, r.w.conj(), r.z.conj())
+                k, w = r.k[:, None], r.w[:, None]
+                a[:h], a[h:] = _turn(a[:h], a[h:], k, w.conj())
+                v[:h], v[h:] = _turn(v[:h], v[h:], k, w)
+                a[:, :h], a[:, h:] = _turn(a[:, :h], a[:, h:], r.k, r.w)
                 a.re[top, top], a.re[bottom, bottom] = r.app, r.aqq
                 for grid in (a.re, a.im):
                     if grid is not None:
@@ -216,16 +224,16 @@ def _rotate_until_orthogonal(rows: Planes, turned: Planes) -> None:
     for _ in range(SWEEPS_MAX):
         needed = False
         for _ in range(max(even - 1, 0)):
-            app = np.array([norm_squared(rows[k]) for k in range(h)])
-            aqq = np.array([norm_squared(rows[h + k]) for k in range(h)])
-            parts = [dot(rows[k], rows[h + k]) for k in range(h)]
+            app = np.array([norm_squared(rows[i]) for i in range(h)])
+            aqq = np.array([norm_squared(rows[h + i]) for i in range(h)])
+            parts = [dot(rows[i], rows[h + i]) for i in range(h)]
             re, im = np.array([p[0] for p in parts]), np.array([p[1] for p in parts])
             r = turns(app, aqq, Planes(re, None if rows.im is None else im), small, 0.0)
             if r.turned.any():
                 needed = True
-                c, s, w, z = r.c[:, None], r.s[:, None], r.w[:, None], r.z[:, None]
-                rows[:h], rows[h:] = _turn(rows[:h], rows[h:], c, s, w, z)
-                turned[:h], turned[h:] = _turn(turned[:h], turned[h:], c, s, w.conj(), z.conj())
+                k, w = r.k[:, None], r.w[:, None]
+                rows[:h], rows[h:] = _turn(rows[:h], rows[h:], k, w.conj())
+                turned[:h], turned[h:] = _turn(turned[:h], turned[h:], k, w)
             rows[:, :], turned[:, :] = rows[moved], turned[moved]
         if not needed:
             return
