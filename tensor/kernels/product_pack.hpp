@@ -12,16 +12,48 @@ using droveway::Dtype;
 inline size_t least(size_t a, size_t b) { return a < b ? a : b; }
 inline size_t parts(size_t n, size_t size) { return (n + size - 1) / size; }
 
-template <class T>
-struct Four {
-  typedef T V __attribute__((vector_size(4 * sizeof(T))));
+// N rows of N elements from `from`, `lane` apart, written as columns: rows `width` apart.
+template <class T, int N>
+struct Square {
+  typedef T V __attribute__((vector_size(N * sizeof(T))));
+  template <int... I>
+  static DW_INLINE V low(V a, V b, Indices<I...>) {
+    return __builtin_shufflevector(a, b, (I % 2 * N + I / 2)...);
+  }
+  template <int... I>
+  static DW_INLINE V high(V a, V b, Indices<I...>) {
+    return __builtin_shufflevector(a, b, (I % 2 * N + I / 2 + N / 2)...);
+  }
+  // Interleaving row i with row i + N / 2 rotates the bits of an element's (row, column); log2(N) times swaps them.
+  static DW_INLINE void transpose(T* out, size_t width, const T* from, ptrdiff_t lane) {
+    using All = typename MakeIndices<N>::type;
+    V row[N], mixed[N];
+    repeat<N>([&](auto i) DW_LAMBDA { memcpy(&row[i], from + i * lane, sizeof(V)); });
+    repeat<N == 16 ? 4 : N == 8 ? 3 : N == 4 ? 2 : 1>([&](auto) DW_LAMBDA {
+      repeat<N / 2>([&](auto i) DW_LAMBDA {
+        mixed[2 * i] = low(row[i], row[i + N / 2], All{});
+        mixed[2 * i + 1] = high(row[i], row[i + N / 2], All{});
+      });
+      repeat<N>([&](auto i) DW_LAMBDA { row[i] = mixed[i]; });
+    });
+    repeat<N>([&](auto i) DW_LAMBDA { memcpy(out + size_t(i) * width, &row[i], sizeof(V)); });
+  }
+  // As many k as squares hold; the last square of lanes may overlap the one before it. At least N lanes.
+  static size_t pack(T* out, size_t width, const T* from, ptrdiff_t lane, size_t lanes, size_t depth) {
+    size_t k = 0;
+    for (; k + N <= depth; k += N)
+      for (size_t i = 0; i < lanes; i += N) {
+        const size_t start = i + N <= lanes ? i : lanes - N;
+        transpose(out + k * width + start, width, from + ptrdiff_t(start) * lane + ptrdiff_t(k), lane);
+      }
+    return k;
+  }
 };
 
 // out[k * width + i] = from[i * lane + k * along] for i < lanes; zeros up to width.
 template <class T>
 void pack(T* out, size_t width, const T* from, ptrdiff_t lane, ptrdiff_t along, size_t lanes, size_t depth) {
   using V = Lanes<T>;
-  using V4 = typename Four<T>::V;
   if (lanes < width) memset(out, 0, width * depth * sizeof(T));
   if (lane == 1) {
     for (size_t k = 0; k < depth; ++k, from += along, out += width)
@@ -29,32 +61,12 @@ void pack(T* out, size_t width, const T* from, ptrdiff_t lane, ptrdiff_t along, 
         store_partial(out + i, lanes - i, V::load_partial(from + i, lanes - i, T(0)));
     return;
   }
+  constexpr int whole = int(V::width / kRegs);  // one register's lanes
+  constexpr int half = whole > 4 ? whole / 2 : whole;
   size_t k = 0;
-  if (along == 1 && lanes >= 4) {
-    // Four lanes and four k at a time are a 4 × 4 transpose; the last group of lanes may overlap the one before it.
-    for (; k + 4 <= depth; k += 4) {
-      for (size_t i = 0; i < lanes; i += 4) {
-        const size_t start = i + 4 <= lanes ? i : lanes - 4;
-        V4 r0, r1, r2, r3;
-        const T* p = from + ptrdiff_t(start) * lane + ptrdiff_t(k);
-        memcpy(&r0, p, sizeof(V4));
-        memcpy(&r1, p + lane, sizeof(V4));
-        memcpy(&r2, p + 2 * lane, sizeof(V4));
-        memcpy(&r3, p + 3 * lane, sizeof(V4));
-        const V4 t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-        const V4 t2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-        r0 = __builtin_shufflevector(t0, t2, 0, 1, 4, 5);
-        r1 = __builtin_shufflevector(t0, t2, 2, 3, 6, 7);
-        r2 = __builtin_shufflevector(t1, t3, 0, 1, 4, 5);
-        r3 = __builtin_shufflevector(t1, t3, 2, 3, 6, 7);
-        T* to = out + k * width + start;
-        memcpy(to, &r0, sizeof(V4));
-        memcpy(to + width, &r1, sizeof(V4));
-        memcpy(to + 2 * width, &r2, sizeof(V4));
-        memcpy(to + 3 * width, &r3, sizeof(V4));
-      }
-    }
-  }
+  if (along == 1 && lanes >= size_t(whole)) k = Square<T, whole>::pack(out, width, from, lane, lanes, depth);
+  else if (along == 1 && lanes >= size_t(half)) k = Square<T, half>::pack(out, width, from, lane, lanes, depth);
+  else if (along == 1 && lanes >= 4) k = Square<T, 4>::pack(out, width, from, lane, lanes, depth);
   for (; k < depth; ++k)
     for (size_t i = 0; i < lanes; ++i) out[k * width + i] = from[ptrdiff_t(i) * lane + ptrdiff_t(k) * along];
 }
