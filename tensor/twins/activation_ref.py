@@ -168,7 +168,7 @@ def silu_f32(x: F32) -> F32:
 
 
 def gelu_tail(size: F32) -> F32:
-    """y · Φ(−y) for 2.75 ≤ y: e^(−y²/2) · G(1/y²)."""
+    """y · Φ(−y) for 3.375 ≤ y: e^(−y²/2) · G(1/y²)."""
     y = np.where(size > 15, np.float32(15), size)
     z = y * y
     z_rest = fma(y, y, -z)
@@ -200,5 +200,5 @@ def gelu_f32(x: F32) -> F32:
     value = fma(x, start, x * w)
     tail = gelu_tail(y)
     far = np.where(x < 0, -tail, x - tail)
-    value = np.where((x < np.float32(-2.75)) | (x > np.float32(3.875)), far, value)
+    value = np.where((x < np.float32(-3.375)) | (x > np.float32(3.875)), far, value)
     return canonical((value.view(np.uint32) | sign).view(np.float32))

@@ -86,7 +86,8 @@ def test_the_next_number_is_the_one_numpy_names(dtype: Any) -> None:
     x, y = (rng.integers(0, np.iinfo(word).max, 3000, dtype=word).view(dtype) for _ in range(2))
     x[:3], y[:3] = [0.0, -0.0, 1], [1, 1, 1]
     y[5:500:5] = x[5:500:5]
-    got, want = TWINS["nextafter"]((x, y), None), np.nextafter(x, y)
+    with np.errstate(all="ignore"):
+        got, want = TWINS["nextafter"]((x, y), None), np.nextafter(x, y)
     number = ~(np.isnan(x) | np.isnan(y))
     assert got[number].tobytes() == want[number].tobytes()
     assert np.isnan(got[~number]).all()

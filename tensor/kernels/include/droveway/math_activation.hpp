@@ -100,7 +100,7 @@ alignas(64) inline constexpr float kPhi[7][32] = {
      0x1.073b4cp-12f},
 };
 
-// y · Φ(−y) for 2.75 ≤ y: e^(−y²/2) · G(1/y²).
+// y · Φ(−y) for 3.375 ≤ y: e^(−y²/2) · G(1/y²).
 DW_INLINE F32x16 gelu_tail(F32x16 size) {
   const F32x16 one = F32x16::set1(1.0f), limit = F32x16::set1(15.0f), y = select(gt(size, limit), limit, size);
   const F32x16 z = y * y, z_rest = fma(y, y, -z);
@@ -151,7 +151,7 @@ DW_INLINE F32x16 gelu(F32x16 x) {
   const F32x16 w = f32(bits(change) ^ sign);
   const F32x16 start = F32x16::set1(0.5f) + f32(bits(lookup32(math::kPhi[0], index)) ^ sign);
   F32x16 value = fma(x, start, x * w);
-  const M32x16 far = lt(x, F32x16::set1(-2.75f)) | gt(x, F32x16::set1(3.875f));
+  const M32x16 far = lt(x, F32x16::set1(-3.375f)) | gt(x, F32x16::set1(3.875f));
   if (any(far)) {
     float xs[16], values[16];
     store(xs, x);
