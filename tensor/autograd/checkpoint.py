@@ -12,7 +12,7 @@ from tensor.autograd.custom import Call, Outs
 from tensor.autograd.grad_mode import enable_grad
 from tensor.autograd.jvp import JvpTracer
 from tensor.autograd.pytree import tree_flatten, tree_unflatten
-from tensor.autograd.trace import Main, Tracer, apply_traced, leaf
+from tensor.autograd.trace import Main, Tracer, leaf, process
 from tensor.autograd.vmap import BatchTracer, unwrap
 
 __all__ = ["checkpoint"]
@@ -43,10 +43,14 @@ class CheckpointCall(Call):
         self.count = len(inputs)
         traced = any(isinstance(x, Tracer) for x in inputs)
         noted: list[Tensor] = []
-        before = _kernels.set_grad_mode(False)
+        before = _kernels.grad_mode()
         outer = _kernels.capture(noted)
         try:
-            outs: Outs = apply_traced(self, inputs, None) if traced else self.evaluate(inputs)
+            if traced:  # the call one level down turns recording off
+                outs: Outs = process(self, inputs, None)
+            else:
+                _kernels.set_grad_mode(False)
+                outs = self.evaluate(inputs)
         finally:
             _kernels.capture(outer)
             _kernels.set_grad_mode(before)
@@ -93,7 +97,8 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
     """fn with less memory and more work: the gradient's pass runs fn again instead of keeping what it computed.
 
     Arguments and results are trees; tensors that fn closes over get their gradients too. fn must compute the same both
-    times; random numbers are functions of keys, so they do. Bits are those of the plain function.
+    times; random numbers are functions of keys, so they do. Values have the bits of the plain function; gradients are
+    added up call by call, so that of a tensor which several calls read may differ from the plain one in the last bit.
 
     >>> import tensor as tn
     >>> f = tn.autograd.checkpoint(lambda x: (x * x * x).sum())

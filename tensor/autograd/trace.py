@@ -158,8 +158,8 @@ def bind(primitive: Any, inputs: tuple[Tensor, ...], params: Any = None) -> Any:
     return _kernels.apply(primitive, inputs, params) if run is None else run(inputs)
 
 
-def apply_traced(primitive: Any, inputs: tuple[Tensor, ...], params: Any) -> Any:
-    """What the dispatcher calls where an input is a tracer."""
+def process(primitive: Any, inputs: tuple[Tensor, ...], params: Any) -> Any:
+    """Hands a call to the tracer with the highest level among its inputs."""
     top = None
     for x in inputs:
         if isinstance(x, Tracer) and (top is None or x.main.level > top.main.level):
@@ -171,7 +171,12 @@ def apply_traced(primitive: Any, inputs: tuple[Tensor, ...], params: Any) -> Any
             f"{primitive.name}: an input comes from a {main.name} that has ended "
             f"(hint: return it from the function instead of keeping it)"
         )
-    outs = type(top).process(main, primitive, inputs, params)
+    return type(top).process(main, primitive, inputs, params)
+
+
+def apply_traced(primitive: Any, inputs: tuple[Tensor, ...], params: Any) -> Any:
+    """What the dispatcher calls where an input is a tracer."""
+    outs = process(primitive, inputs, params)
     if any(x.requires_grad for x in inputs):
         if _kernels.grad_mode():
             _kernels.record(primitive, inputs, params, outs if isinstance(outs, tuple) else (outs,))
