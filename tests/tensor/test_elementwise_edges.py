@@ -187,6 +187,13 @@ def test_shifts_by_the_width_or_more_move_every_bit_out() -> None:
     assert tn.bitwise_left_shift(t([1], "uint64"), t([63], "uint64")).tolist() == [2**63]
 
 
+def test_powers_at_the_edges() -> None:
+    assert tn.pow(t([0, 0, 2, -2], "int32"), t([0, 3, 31, 3], "int32")).tolist() == [1, 0, -(2**31), -8]
+    assert same(tn.pow(t([-8.0, 0.0, NAN, 1.0]), t([1 / 3, 0.0, 0.0, NAN])).tolist(), [NAN, 1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"^pow: integers to a negative power are no integers"):
+        tn.pow(t([2], "int64"), t([-1], "int64"))
+
+
 def test_signs_clips_and_rounding_at_the_edges() -> None:
     assert same(tn.sign(t([NAN, -0.0, 0.0, -INF, 5e-45])).tolist(), [NAN, 0.0, 0.0, -1.0, 1.0])
     assert tn.clip(t([1.0, 5.0]), 3.0, 2.0).tolist() == [2.0, 2.0]
