@@ -69,7 +69,12 @@ function(droveway_kernels area)
     if(DROVEWAY_SANITIZE)
       return()  # a sanitized module cannot be imported to describe itself
     endif()
-    nanobind_add_stub(${area}_stub MODULE _kernels PYTHON_PATH ${CMAKE_BINARY_DIR}/${area}
+    # What the generator cannot see, types made by the C API and functions without annotations, is written by hand.
+    set(patterns "")
+    if(EXISTS ${dir}/stub_patterns.txt)
+      set(patterns PATTERN_FILE ${dir}/stub_patterns.txt)
+    endif()
+    nanobind_add_stub(${area}_stub MODULE _kernels ${patterns} PYTHON_PATH ${CMAKE_BINARY_DIR}/${area}
                       OUTPUT ${CMAKE_BINARY_DIR}/${area}/_kernels.pyi DEPENDS ${area}_kernels)
     install(FILES ${CMAKE_BINARY_DIR}/${area}/_kernels.pyi DESTINATION ${area})
   endif()

@@ -71,12 +71,13 @@ def to_device(x: Tensor, device: Device | str) -> Tensor:
     >>> str(to_device(tn.zeros((2,)), "ref").device)
     'ref'
     """
-    return x.to_device(resolve_device(device))
+    moved: Tensor = x.to_device(resolve_device(device))
+    return moved
 
 
 def to_host(x: Tensor) -> Tensor:
     """The tensor on the CPU: itself if it is there already, else a copy."""
-    return x.to_device(Device.cpu)
+    return to_device(x, Device.cpu)
 
 
 def copy_async(x: Tensor, device: Device | str) -> Tensor:

@@ -5,6 +5,7 @@ numpy is imported here and only here on the way of a tensor, when the first arra
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
@@ -30,14 +31,14 @@ def to_numpy(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
         )
     if x.dtype == "bfloat16":
         try:
-            from ml_dtypes import bfloat16
+            bfloat16 = import_module("ml_dtypes").bfloat16
         except ImportError:
             raise DtypeError(
                 "numpy: numpy has no bfloat16 without the package ml_dtypes (hint: x.to(tensor.float32))"
             ) from None
         array = np.asarray(_kernels.bitcast(x, "uint16")).view(bfloat16)
     else:
-        array = np.asarray(memoryview(x))  # type: ignore[arg-type]
+        array = np.asarray(memoryview(x))
     if dtype is not None and np.dtype(dtype) != array.dtype:
         if copy is False:
             raise ValueError(f"__array__: {array.dtype} cannot become {np.dtype(dtype)} without a copy")
@@ -64,7 +65,7 @@ def from_array_like(value: Any) -> Tensor:
 
         array = np.asarray(value)
         if array.dtype.name in {d.name for d in _kernels.DTYPES} and array.dtype.isnative:
-            return _kernels.asarray(memoryview(np.require(array, requirements=["A"])))
+            return _kernels.asarray(np.require(array, requirements=["A"]).data)
         raise DtypeError(
             f"asarray: tensor has no element type for numpy's {array.dtype!r} (hint: x.astype(numpy.float32))"
         )

@@ -218,16 +218,17 @@ def linspace(
         return asarray(values, dtype=wanted, device=device) if num else zeros(0, dtype=wanted, device=device)
     if is_complex:
         raise DtypeError(f"linspace: {wanted} cannot hold complex numbers")
-    distance = float(stop) - float(start)
+    low, high = float(start.real), float(stop.real)
+    distance = high - low
     if isdtype(wanted, "real floating") and math.isfinite(distance):
-        x = _kernels.arange(float(start), distance / parts, num, wanted, device)
+        x = _kernels.arange(low, distance / parts, num, wanted, device)
     else:
-        points = [float(start) * (1 - i / parts) + float(stop) * (i / parts) for i in range(num)]
+        points: list[float] = [low * (1 - i / parts) + high * (i / parts) for i in range(num)]
         if isdtype(wanted, "integral"):
-            points = [math.floor(float(start) + i * (distance / parts)) for i in range(num)]
+            points = [math.floor(low + i * (distance / parts)) for i in range(num)]
         x = asarray(points, dtype=wanted, device=device) if num else zeros(0, dtype=wanted, device=device)
     if endpoint and num > 1:
-        x[-1] = int(stop.real) if isdtype(wanted, "integral") else stop
+        x[-1] = int(high) if isdtype(wanted, "integral") else high
     return x
 
 

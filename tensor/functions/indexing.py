@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from tensor import _kernels
-from tensor.errors import DtypeError, ShapeError
+from tensor.errors import ShapeError, TraceError
 
 Tensor = Any
 
@@ -98,32 +98,19 @@ class _Plan:
         self.first = indices[0][0]
 
 
-def _where_true(mask: Tensor) -> list[Tensor]:
+def _where_true(mask: Tensor) -> tuple[Tensor, ...]:
     """The positions of the true elements in row-major order, one int64 tensor a dimension."""
     if mask.is_traced:
-        raise DtypeError("index: a boolean index under a transformation has no known size (hint: tensor.where)")
-    flags = memoryview(mask.detach().contiguous()).cast("B") if mask.size else b""
-    flat = [i for i, f in enumerate(bytes(flags)) if f]
-    columns = []
-    step = mask.size
-    for n in mask.shape:
-        step = step // n if n else 1
-        columns.append(
-            _kernels.asarray([i // step % n for i in flat], "int64") if flat else _kernels.empty((0,), "int64")
-        )
-    return columns
+        raise TraceError("index: a boolean index under a transformation has no known size (hint: tensor.where)")
+    return _kernels.true_positions(mask)
 
 
 def _checked(index: Tensor, n: int, d: int) -> Tensor:
     """The index counted from the front, in int64. IndexError where it leaves the dimension."""
-    i = index.to("int64")
-    if i.is_traced:
+    if index.is_traced:
+        i = index.to("int64")
         return _function("where")(i < 0, i + n, i)
-    values = i.reshape((-1,)).tolist()
-    for v in values:
-        if not -n <= v < n:
-            raise IndexError(f"index: {v} is out of range for dimension {d} of {n} elements")
-    return _kernels.asarray([v % n for v in values], "int64").reshape(i.shape) if values else i
+    return _kernels.wrap_index(index, n, d)
 
 
 def _function(name: str) -> Any:

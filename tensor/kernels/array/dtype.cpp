@@ -70,6 +70,7 @@ PyGetSetDef dtype_getset[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 PyMethodDef dtype_methods[] = {
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, nullptr},
     {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

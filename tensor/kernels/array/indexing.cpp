@@ -304,7 +304,92 @@ PyObject* move_rows(PyObject* args) {
 PyObject* py_take_rows(PyObject*, PyObject* args) { return move_rows<true>(args); }
 PyObject* py_put_rows(PyObject*, PyObject* args) { return move_rows<false>(args); }
 
+// wrap_index(i, n, d): an integer tensor as int64 in C order, counted from the front; IndexError where it leaves n.
+PyObject* py_wrap_index(PyObject*, PyObject* args) {
+  PyObject* o;
+  long long n, dimension;
+  if (!PyArg_ParseTuple(args, "O!LL:wrap_index", tensor_type, &o, &n, &dimension)) return nullptr;
+  Tensor* t = as_tensor(o);
+  if (t->storage == nullptr || !is_int(t->dtype)) return PyErr_SetString(PyExc_TypeError, "wrap_index: needs a tensor of integers"), nullptr;
+  Tensor* out = tensor_empty(Dtype::i64, t->ndim, t->shape(), t->device, "index");
+  if (out == nullptr) return nullptr;
+  Tensor* whole = t;  // in C order
+  if (!view_contiguous(view_of(t))) {
+    whole = tensor_empty(t->dtype, t->ndim, t->shape(), t->device, "index");
+    if (whole == nullptr) return Py_DECREF(out), nullptr;
+    copy_elements(view_of(whole), view_of(t));
+  }
+  const int64_t count = view_size(view_of(t));
+  int64_t* to = reinterpret_cast<int64_t*>(out->data);
+  const char* from = whole->data;
+  bool good = true;
+  for (int64_t k = 0; good && k < count; ++k) {
+    int64_t i = 0;
+    bool huge = false;
+    switch (t->dtype) {
+      case Dtype::i8: i = reinterpret_cast<const int8_t*>(from)[k]; break;
+      case Dtype::i16: i = reinterpret_cast<const int16_t*>(from)[k]; break;
+      case Dtype::i32: i = reinterpret_cast<const int32_t*>(from)[k]; break;
+      case Dtype::i64: i = reinterpret_cast<const int64_t*>(from)[k]; break;
+      case Dtype::u8: i = reinterpret_cast<const uint8_t*>(from)[k]; break;
+      case Dtype::u16: i = reinterpret_cast<const uint16_t*>(from)[k]; break;
+      case Dtype::u32: i = reinterpret_cast<const uint32_t*>(from)[k]; break;
+      default:
+        i = reinterpret_cast<const int64_t*>(from)[k];
+        huge = i < 0;
+    }
+    good = !huge && i >= -n && i < n;
+    to[k] = i < 0 ? i + n : i;
+    if (!good) {
+      PyObject* value = huge ? PyLong_FromUnsignedLongLong(uint64_t(i)) : PyLong_FromLongLong(i);
+      if (value != nullptr) PyErr_Format(PyExc_IndexError, "index: %R is out of range for dimension %lld of %lld elements", value, dimension, n);
+      Py_XDECREF(value);
+    }
+  }
+  if (whole != t) Py_DECREF(whole);
+  if (!good) Py_CLEAR(out);
+  return as_object(out);
+}
+
+// true_positions(mask): the positions of the true elements in row-major order, one int64[n] a dimension.
+PyObject* py_true_positions(PyObject*, PyObject* o) {
+  if (!is_tensor(o) || as_tensor(o)->storage == nullptr || as_tensor(o)->dtype != Dtype::boolean)
+    return PyErr_SetString(PyExc_TypeError, "true_positions: needs a boolean tensor"), nullptr;
+  Tensor* t = as_tensor(o);
+  Tensor* whole = tensor_empty(t->dtype, t->ndim, t->shape(), t->device, "index");
+  if (whole == nullptr) return nullptr;
+  copy_elements(view_of(whole), view_of(t));
+  const int64_t size = view_size(view_of(t));
+  int64_t count = 0;
+  for (int64_t k = 0; k < size; ++k) count += whole->data[k] != 0;
+  PyObject* columns = PyTuple_New(t->ndim);
+  int64_t* to[kDimsMax];
+  for (int d = 0; columns != nullptr && d < t->ndim; ++d) {
+    Tensor* column = tensor_empty(Dtype::i64, 1, &count, t->device, "index");
+    if (column == nullptr) {
+      Py_CLEAR(columns);
+    } else {
+      PyTuple_SET_ITEM(columns, d, as_object(column));
+      to[d] = reinterpret_cast<int64_t*>(column->data);
+    }
+  }
+  int64_t index[kDimsMax] = {};
+  for (int64_t k = 0, at = 0; columns != nullptr && k < size; ++k) {
+    if (whole->data[k] != 0) {
+      for (int d = 0; d < t->ndim; ++d) to[d][at] = index[d];
+      ++at;
+    }
+    for (int d = t->ndim - 1; d >= 0 && ++index[d] == t->shape()[d]; --d) index[d] = 0;
+  }
+  Py_DECREF(whole);
+  return columns;
+}
+
 PyMethodDef functions[] = {
+    {"wrap_index", py_wrap_index, METH_VARARGS,
+     "wrap_index($module, index, n, dimension, /)\n--\n\nIntegers as int64 counted from the front of n; IndexError outside."},
+    {"true_positions", py_true_positions, METH_O,
+     "true_positions($module, mask, /)\n--\n\nWhere a boolean tensor is true, row-major: a tuple of int64[n], one a dimension."},
     {"index_view", py_index_view, METH_VARARGS,
      "index_view($module, x, index, /)\n--\n\nThe view that the row `index` makes: an int, (start, count, step) a dimension, None for a new one."},
     {"assign", py_assign, METH_VARARGS, "assign($module, x, value, /)\n--\n\nx's elements become those of value, broadcast and cast."},

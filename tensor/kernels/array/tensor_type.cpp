@@ -255,6 +255,7 @@ Py_hash_t tensor_hash(PyObject* self) {
 PyObject* tensor_repr(PyObject* self) { return call_python("tensor.printing", "text", &self, 1); }
 
 PyMethodDef own_methods[] = {
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Tensor[kind, rank], for annotations: tensor/typed.py."},
     {"detach", detach, METH_NOARGS, "detach($self, /)\n--\n\nThe same elements without history: no gradient flows through."},
     {"requires_grad_", requires_grad_, METH_VARARGS,
      "requires_grad_($self, requires_grad=True, /)\n--\n\nFrom here on operations are recorded, and backward leaves .grad here; "
