@@ -27,6 +27,7 @@ def sessions(text: str) -> str:
         ("docs/fleets.md", 2),
         ("docs/around.md", 8),
         ("docs/elementwise.md", 10),
+        ("docs/tensors.md", 20),
     ],
 )
 def test_a_page_of_sessions_shows_what_python_answers(

@@ -14,7 +14,17 @@ PACKAGES = ("tensor", "vector", "splat", "storage", "coord", "droveway")
 
 # What other people's code is written against, for the parts that exist so far: names are added here, never renamed.
 PROMISED = {
-    "tensor": "BudgetExceeded budget build_info checked digest random",
+    "tensor": (
+        "BudgetExceeded budget build_info checked digest random "
+        "Device Dtype MemorySpace Tensor arange asarray astype bitcast broadcast_arrays broadcast_shapes broadcast_to "
+        "can_cast cat chunk concat empty empty_like expand_dims eye finfo flatten flip from_dlpack full full_like "
+        "iinfo isdtype linspace meshgrid moveaxis ones ones_like pad permute_dims repeat reshape roll split squeeze "
+        "stack tile tril triu unstack zeros zeros_like bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 "
+        "bfloat16 float32 float64 complex64 complex128 e inf nan newaxis pi AxisError DeviceError DtypeError "
+        "GradientError ReadOnlyError ShapeError TensorError"
+    ),
+    "tensor.device": "Device MemorySpace copy_async devices resolve_device to_device to_host",
+    "tensor.typed": "Float32 Rank2",
     "tensor.autograd": (
         "associative_scan backward checkpoint cond custom_primitive custom_vjp enable_grad fori_loop grad grad_enabled "
         "gradcheck hessian jvp map no_grad register_pytree_node require_grad scan switch tree_flatten tree_leaves "
@@ -109,6 +119,11 @@ METHODS = {
     ("splat", "Scene"): "load save",
     ("splat", "Camera"): "default from_json look_at to_json",
     ("splat", "Image"): "digest save",
+    ("tensor", "Tensor"): (
+        "T abi_header backward clone contiguous copy_ data_address detach device dtype expand fill_ flatten grad "
+        "is_contiguous is_view item itemsize mT memory_space nbytes ndim numpy permute requires_grad requires_grad_ "
+        "reshape shape size squeeze strides sum to to_device tolist transpose unsqueeze version view zero_ zero_grad"
+    ),
     ("tensor.random", "Key"): "normal permutation randint split uniform",
     ("coord", "Scenario"): "load loads to_toml",
     ("coord", "DecisionFrame"): "decode encode",
