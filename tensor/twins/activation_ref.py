@@ -19,6 +19,7 @@ from tensor.elementary_ref import (
     MAGIC32_BITS,
     blockwise,
     canonical,
+    copysign32,
     floats32,
     horner32,
     power_of_2,
@@ -164,7 +165,7 @@ def silu_f32(x: F32) -> F32:
     y = logistic(clamped)
     p = clamped * y.high
     near = scale_by_power(p + fma(clamped, y.low, fma(clamped, y.high, -p)), y.n)
-    return canonical(np.where(x == 0, x, np.where(x >= 112, x, near)))
+    return canonical(copysign32(np.where(x >= 112, x, near), x))  # what underflows keeps its sign, too
 
 
 def gelu_tail(size: F32) -> F32:

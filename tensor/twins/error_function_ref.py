@@ -135,4 +135,4 @@ def gelu_f64(x: F64) -> F64:
     slope = fast_sum(PER_ROOT_2_PI.high, horner(z, NEAR) * PER_TWO_ROOT_2 * z)
     middle = sum_of(product(Wide(slope.high, slope.low + PER_ROOT_2_PI.low), x), half)
     value = np.where(np.abs(x) < 0.9, rounded(product(middle, x)), value)
-    return canonical(np.where(x == 0, x, value))
+    return canonical(with_sign(value, x))  # what underflows keeps its sign, too

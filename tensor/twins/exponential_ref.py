@@ -192,7 +192,7 @@ def silu_f64(x: F64) -> F64:
     value, n = logistic(clamped, np.float64(0))
     near = scale_by_power(rounded(product(value, clamped)), n)
     far = np.where(x >= 760, x, near)
-    return canonical(np.where(x == 0, x, far))
+    return canonical(with_sign(far, x))  # what underflows keeps its sign, too
 
 
 @blockwise
@@ -205,4 +205,4 @@ def gelu_tanh_f64(x: F64) -> F64:
     value, n = logistic(clamp(u.high, -760.0, 760.0), np.where(low, np.float64(0), u.low))
     near = scale_by_power(rounded(product(value, clamped)), n)
     far = np.where(x >= 40, x, near)
-    return canonical(np.where(x == 0, x, far))
+    return canonical(with_sign(far, x))  # what underflows keeps its sign, too

@@ -79,6 +79,15 @@ def test_angles_of_atan2_in_every_quadrant() -> None:
         assert got == expected, (y, x, got)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "name", ["silu", "gelu", "gelu_tanh", "sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "erf"]
+)
+def test_the_smallest_numbers_keep_their_sign(name: str, dtype: Any) -> None:
+    x = np.array([-3, -2, -1, 1, 2, 3]).astype(dtype) * np.finfo(dtype).smallest_subnormal
+    assert (np.signbit(TWINS[name]((x,), None)) == (x < 0)).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_the_next_number_is_the_one_numpy_names(dtype: Any) -> None:
     word = np.dtype(f"u{np.dtype(dtype).itemsize}")

@@ -133,7 +133,7 @@ DW_INLINE F32x16 silu(F32x16 x) {
   const F32x16 p = clamped * y.t;
   const F32x16 near = math::scale_by_power(p + fma(clamped, y.rest, fma(clamped, y.t, -p)), y.n);
   const F32x16 far = select(ge(x, F32x16::set1(112.0f)), x, near);
-  return canonical(select(eq(x, F32x16::zero()), x, far));
+  return canonical(copysign(far, x));  // what underflows keeps its sign, too
 }
 
 // x · Φ(x), Φ the distribution function of the standard normal (the exact form of GELU); −0 at −∞.

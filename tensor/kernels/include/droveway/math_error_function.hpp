@@ -102,7 +102,7 @@ DW_INLINE F64x8 gelu(F64x8 x) {
   const Wide half = math64::sum(math64::product({slope.high, slope_low}, x), F64x8::set1(0.5));
   const F64x8 near = math64::rounded(math64::product(half, x));
   value = select(lt(abs(x), F64x8::set1(0.9)), near, value);
-  return canonical(select(eq(x, F64x8::zero()), x, value));
+  return canonical(copysign(value, x));  // what underflows keeps its sign, too
 }
 
 }  // namespace DW_ISA

@@ -136,7 +136,7 @@ DW_INLINE F64x8 silu(F64x8 x) {
   const math64::Logistic y = math64::logistic(clamped, F64x8::zero());
   const F64x8 near = math64::scale_by_power(math64::rounded(math64::product(y.value, clamped)), y.n);
   const F64x8 far = select(ge(x, F64x8::set1(760.0)), x, near);
-  return canonical(select(eq(x, F64x8::zero()), x, far));
+  return canonical(copysign(far, x));  // what underflows keeps its sign, too
 }
 // x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³))) = x · sigmoid(2·√(2/π)·(x + 0.044715·x³)); −0 at −∞.
 DW_INLINE F64x8 gelu_tanh(F64x8 x) {
@@ -151,7 +151,7 @@ DW_INLINE F64x8 gelu_tanh(F64x8 x) {
   const math64::Logistic y = math64::logistic(v, select(low, F64x8::zero(), u.low));
   const F64x8 near = math64::scale_by_power(math64::rounded(math64::product(y.value, clamped)), y.n);
   const F64x8 far = select(ge(x, F64x8::set1(40.0)), x, near);
-  return canonical(select(eq(x, F64x8::zero()), x, far));
+  return canonical(copysign(far, x));  // what underflows keeps its sign, too
 }
 
 }  // namespace DW_ISA
