@@ -1,0 +1,80 @@
+"""One form for graphs that do the same: steps nobody needs are left out, equal steps are made once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensor.graph.graph import Graph, Step
+
+__all__ = ["canonical"]
+
+
+def canonical(graph: Graph) -> Graph:
+    """The graph without needless steps and values, numbered in the order of use. Results and effects stay the same."""
+    return _renumbered(_needed(_shared(graph)))
+
+
+def _key(step: Step) -> Any:
+    params = step.params
+    if params is None:
+        return (step.primitive.name, step.inputs, None)
+    try:
+        return hash(items := (step.primitive.name, step.inputs, tuple(sorted(params.items())))) and items
+    except TypeError:
+        return None
+
+
+def _shared(graph: Graph) -> Graph:
+    """Equal steps on equal values give one value; a step that overwrites memory ends what was known before it."""
+    same: dict[int, int] = {}
+    known: dict[Any, tuple[int, ...]] = {}
+    steps = []
+    for step in graph.steps:
+        inputs = tuple(same.get(v, v) for v in step.inputs)
+        step = Step(step.primitive, inputs, step.outputs, step.params)
+        if step.changes:
+            known.clear()
+            steps.append(step)
+            continue
+        if step.primitive.name == "alias":
+            same[step.outputs[0]] = inputs[0]
+            continue
+        key = _key(step)
+        before = known.get(key) if key is not None else None
+        if before is not None:
+            same.update(zip(step.outputs, before, strict=True))
+            continue
+        if key is not None:
+            known[key] = step.outputs
+        steps.append(step)
+    outputs = [same.get(v, v) for v in graph.outputs]
+    return Graph(graph.name, graph.specs, graph.inputs, graph.constants, steps, outputs)
+
+
+def _needed(graph: Graph) -> Graph:
+    wanted = set(graph.outputs)
+    kept = []
+    for step in reversed(graph.steps):
+        if step.changes or any(v in wanted for v in step.outputs):
+            wanted.update(step.inputs)
+            kept.append(step)
+    constants = {v: t for v, t in graph.constants.items() if v in wanted}
+    return Graph(graph.name, graph.specs, graph.inputs, constants, kept[::-1], graph.outputs)
+
+
+def _renumbered(graph: Graph) -> Graph:
+    number: dict[int, int] = {}
+    out = Graph(graph.name)
+
+    def of(v: int) -> int:
+        if v not in number:
+            number[v] = out.value(graph.specs[v])
+        return number[v]
+
+    out.inputs = [of(v) for v in graph.inputs]
+    for step in graph.steps:
+        inputs = tuple(of(v) for v in step.inputs)
+        out.steps.append(Step(step.primitive, inputs, tuple(of(v) for v in step.outputs), step.params))
+    out.outputs = [of(v) for v in graph.outputs]
+    out.constants = {number[v]: graph.constants[v] for v in sorted(graph.constants, key=lambda v: number[v])}
+    return out

@@ -1,0 +1,217 @@
+"""Capture: a function runs once on tracers, and its steps become a graph for these shapes and types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from tensor import _kernels
+from tensor.autograd.pytree import TreeDef, tree_flatten, tree_unflatten
+from tensor.autograd.trace import Main, Tracer
+from tensor.errors import TraceError
+from tensor.graph.canonical import canonical
+from tensor.graph.fusion import fuse
+from tensor.graph.graph import Graph, Step
+from tensor.graph.machine import Machine
+from tensor.graph.plan import Plan, plan_graph
+from tensor.primitives.spec import Spec
+
+__all__ = ["Captured", "GraphTracer", "capture", "trace"]
+
+Tensor = Any
+
+
+class _Recorder(Main):
+    """A capture that is going on: the graph, and which tensors from outside it has met."""
+
+    __slots__ = ("graph", "known")
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"capture of {name}")
+        self.graph = Graph(name)
+        self.known: dict[int, int] = {}  # id of a tensor from outside → its value; the graph keeps the tensor alive
+
+    def number(self, x: Tensor) -> int:
+        if isinstance(x, GraphTracer) and x.main is self:
+            return x.value
+        found = self.known.get(id(x))
+        if found is None:
+            found = self.graph.value(Spec(x.shape, x.dtype, x.device))
+            self.graph.constants[found] = x
+            self.known[id(x)] = found
+        return found
+
+
+class GraphTracer(Tracer):
+    """A value of a graph that is being captured."""
+
+    __slots__ = ("value",)
+
+    what: ClassVar[str] = "a captured tensor"
+    value: int
+
+    @classmethod
+    def like(  # type: ignore[override]
+        cls, main: _Recorder, value: int
+    ) -> GraphTracer:
+        spec = main.graph.specs[value]
+        t: GraphTracer = cls(Spec(spec.shape, spec.dtype, spec.device), traced=True)
+        t.main, t.value = main, value
+        return t
+
+    def lower(self) -> tuple[int]:
+        return (self.value,)
+
+    @classmethod
+    def process(cls, main: Any, primitive: Any, inputs: tuple[Tensor, ...], params: Any) -> Any:
+        if primitive.view is not None and not isinstance(inputs[0], GraphTracer):
+            raise AssertionError("a view of a constant is taken outside the graph")
+        graph: Graph = main.graph
+        numbers = tuple(main.number(x) for x in inputs)
+        specs = primitive.shape(inputs, params)
+        single = not isinstance(specs, tuple)
+        made = tuple(graph.value(s) for s in ((specs,) if single else specs))
+        graph.steps.append(Step(primitive, numbers, made, params))
+        outs = tuple(cls.like(main, v) for v in made)
+        return outs[0] if single else outs
+
+
+def trace(fn: Callable[..., Any], flat: list[Any], treedef: TreeDef, name: str) -> tuple[Graph, TreeDef, list[Any]]:
+    """The graph of fn on tensors like those among `flat`, the tree of its result, and the leaves of the result.
+
+    A leaf of the result is the number of a value, wrapped in a tuple, or anything else that fn returned.
+    """
+    main = _Recorder(name)
+    with main.running():
+        args: list[Any] = []
+        for x in flat:
+            if isinstance(x, _kernels.Tensor):
+                v = main.graph.value(Spec(x.shape, x.dtype, x.device))
+                main.graph.inputs.append(v)
+                args.append(GraphTracer.like(main, v))
+            else:
+                args.append(x)
+        positional, keyword = tree_unflatten(treedef, args)
+        leaves, out_tree = tree_flatten(fn(*positional, **keyword))
+        result: list[Any] = []
+        for leaf in leaves:
+            if isinstance(leaf, _kernels.Tensor):
+                v = main.number(leaf)
+                main.graph.outputs.append(v)
+                result.append((v,))
+            else:
+                result.append(leaf)
+    for x in main.graph.constants.values():
+        if isinstance(x.grad, GraphTracer):
+            x.zero_grad()
+            raise TraceError(
+                f"{main.name}: backward() inside it would leave a gradient that has no value "
+                f"(hint: value_and_grad, and return the gradients)"
+            )
+    return main.graph, out_tree, result
+
+
+class _Variant:
+    """What one set of shapes and types became."""
+
+    __slots__ = ("graph", "machine", "out_tree", "plan", "result")
+
+    def __init__(self, graph: Graph, plan: Plan, out_tree: TreeDef, result: list[Any]) -> None:
+        self.graph = graph
+        self.plan = plan
+        self.machine = Machine(graph, plan)
+        self.out_tree = out_tree
+        self.result = result
+
+
+class Captured:
+    """A function that runs as a graph; made by `capture`. Called as the function itself."""
+
+    def __init__(self, fn: Callable[..., Any], *, fusion: bool = True) -> None:
+        self._fn = fn
+        self._fusion = fusion
+        self._variants: dict[Any, _Variant] = {}
+        self.__name__ = getattr(fn, "__name__", "function")
+        self.__doc__ = fn.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        variant, tensors = self._variant(args, kwargs)
+        outs = iter(variant.machine.run(tensors))
+        leaves = [next(outs) if isinstance(r, tuple) else r for r in variant.result]
+        return tree_unflatten(variant.out_tree, leaves)
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph for arguments like these."""
+        return self._variant(args, kwargs)[0].graph
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """The plan for arguments like these; without arguments, of the only variant there is.
+
+        Raises ValueError where there is none yet, or more than one.
+        """
+        if args or kwargs:
+            return self._variant(args, kwargs)[0].plan
+        if len(self._variants) != 1:
+            raise ValueError(
+                f"capture of {self.__name__}: it has {len(self._variants)} plans, one for each set of shapes "
+                f"(hint: plan(*args))"
+            )
+        return next(iter(self._variants.values())).plan
+
+    def hash(self, *args: Any, **kwargs: Any) -> str:
+        """The hash of the graph for arguments like these."""
+        return self.graph(*args, **kwargs).hash()
+
+    def _variant(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Variant, list[Tensor]]:
+        flat, treedef = tree_flatten((args, kwargs))
+        tensors = [x for x in flat if isinstance(x, _kernels.Tensor)]
+        key = (treedef, tuple(_kind(x, self.__name__) for x in flat))
+        found = self._variants.get(key)
+        if found is None:
+            graph, out_tree, result = trace(self._fn, flat, treedef, self.__name__)
+            graph.verify()
+            graph = canonical(graph)
+            if self._fusion:
+                graph = fuse(graph)
+            graph.verify()
+            found = self._variants[key] = _Variant(graph, plan_graph(graph), out_tree, result)
+        return found, tensors
+
+
+def _kind(x: Any, name: str) -> Any:
+    if isinstance(x, _kernels.Tensor):
+        if x.is_traced:
+            raise TraceError(f"capture of {name}: an argument is traced (hint: capture the outermost function)")
+        if x.requires_grad:
+            raise TraceError(
+                f"capture of {name}: an argument requires gradients, and a captured function has no tape "
+                f"(hint: take value_and_grad inside it, and pass .detach())"
+            )
+        return (x.shape, x.dtype.name, str(x.device))
+    try:
+        hash(x)
+    except TypeError:
+        raise TypeError(
+            f"capture of {name}: arguments must be tensors or hashable, got {type(x).__name__}"
+        ) from None
+    return (type(x), x)
+
+
+def capture(fn: Callable[..., Any], *, fusion: bool = True) -> Captured:
+    """fn as a graph: fused, planned once for each set of shapes and types, and run without an allocation a step.
+
+    Tensors among the arguments come anew with each call; everything else in them belongs to the graph and must be
+    hashable. Tensors that fn finds outside its arguments are read where they lie at each run. Python's own effects
+    (print, lists, attributes) happen once, while it is captured. Results equal those of fn itself bit for bit.
+
+    Raises TraceError where fn needs a value (Python's `if`, `float`), calls `backward`, or is given tensors that
+    require gradients; BudgetExceeded, before anything runs, where the plan doesn't fit into the active budget.
+
+    >>> import tensor as tn
+    >>> f = tn.capture(lambda x, y: tn.tanh(x * y + x) * 0.5 + y)
+    >>> f(tn.asarray([1.0, 2.0]), tn.asarray([0.5, -1.0])).tolist()
+    [0.9525741338729858, -1.0]
+    >>> f.plan().peak_bytes
+    64
+    """
+    return Captured(fn, fusion=fusion)

@@ -1,0 +1,258 @@
+"""Fusion: chains of elementwise steps, and a reduction at their end, become one step that passes over memory once.
+
+The fused step runs each operation by the same loop as alone, so its bits are those of the steps one by one
+(tensor/primitives/fused.py). A step joins the group of one of its inputs where no step outside the group lies between
+them; a step that overwrites memory is never moved past, so groups lie between two of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tensor.graph.graph import Graph, Step
+from tensor.primitives.fused import FUSED, Program
+
+__all__ = ["fuse"]
+
+_TEMPORARIES, _INPUTS, _OUTS = 8, 56, 8  # what a program has room for
+_FIRST_INPUT, _FIRST_OUT = 8, 64
+_ENDS = {"sum": "sum", "max": "maximum", "min": "minimum"}
+
+
+def fuse(graph: Graph) -> Graph:
+    """The graph with its elementwise chains fused."""
+    steps: list[Step] = []
+    needed = _last_needs(graph)
+    part: list[Step] = []
+    for step in graph.steps:
+        if not step.changes:
+            part.append(step)
+            continue
+        steps += _fuse_part(graph, part, needed)
+        steps.append(step)
+        part = []
+    steps += _fuse_part(graph, part, needed)
+    return Graph(graph.name, graph.specs, graph.inputs, graph.constants, steps, graph.outputs)
+
+
+def _last_needs(graph: Graph) -> dict[int, list[Any]]:
+    """Who reads each value: steps, and None for the graph's results."""
+    needs: dict[int, list[Any]] = {}
+    for step in graph.steps:
+        for v in step.inputs:
+            needs.setdefault(v, []).append(step)
+    for v in graph.outputs:
+        needs.setdefault(v, []).append(None)
+    return needs
+
+
+class _Group:
+    """Elementwise steps of one shape that become one step."""
+
+    __slots__ = ("bits", "steps")
+
+    def __init__(self, step: Step, bit: int) -> None:
+        self.steps = [step]
+        self.bits = bit
+
+
+def _fusable(graph: Graph, step: Step) -> bool:
+    return step.primitive.op >= 0 and len(step.outputs) == 1 and not step.is_view
+
+
+def _fuse_part(graph: Graph, steps: list[Step], needs: dict[int, list[Any]]) -> list[Step]:
+    nodes = _grouped(graph, steps)
+    out: list[Step] = []
+    for node in _ordered(nodes):
+        out += [node] if isinstance(node, Step) else _compiled(graph, node.steps, needs)
+    return _with_ends(graph, out, needs)
+
+
+def _grouped(graph: Graph, steps: list[Step]) -> list[Step | _Group]:
+    """Steps and groups, of which none depends on itself through others."""
+    group_of: dict[int, _Group] = {}  # value → the group that makes it
+    behind: dict[int, int] = {}  # value → the groups that it depends on through a step outside of them
+    nodes: list[Step | _Group] = []
+    for number, step in enumerate(steps):
+        reached = 0
+        for v in step.inputs:
+            reached |= behind.get(v, 0)
+        if not _fusable(graph, step):
+            for v in step.inputs:
+                if v in group_of:
+                    reached |= group_of[v].bits
+            for v in step.outputs:
+                behind[v] = reached
+            nodes.append(step)
+            continue
+        v = step.outputs[0]
+        home: _Group | None = None
+        for u in step.inputs:
+            group = group_of.get(u)
+            if group is None or group is home or reached & group.bits or not _same_shape(graph, group, v):
+                continue
+            if home is None:
+                home = group
+            elif not (_reach(home, behind) & group.bits or _reach(group, behind) & home.bits):
+                home.steps += group.steps
+                home.bits |= group.bits
+                for s in group.steps:
+                    group_of[s.outputs[0]] = home
+                nodes.remove(group)
+        if home is None:
+            home = _Group(step, 1 << number)
+            nodes.append(home)
+        else:
+            home.steps.append(step)
+        for u in step.inputs:
+            other = group_of.get(u)
+            if other is not None and other is not home:
+                reached |= other.bits
+        group_of[v] = home
+        for s in home.steps:  # whoever reads a member waits for all that the group waits for
+            behind[s.outputs[0]] = behind.get(s.outputs[0], 0) | reached
+    return nodes
+
+
+def _reach(group: _Group, behind: dict[int, int]) -> int:
+    found = 0
+    for s in group.steps:
+        found |= behind.get(s.outputs[0], 0)
+    return found
+
+
+def _same_shape(graph: Graph, group: _Group, v: int) -> bool:
+    return bool(graph.specs[group.steps[0].outputs[0]].shape == graph.specs[v].shape)
+
+
+def _ordered(nodes: list[Step | _Group]) -> list[Step | _Group]:
+    """In an order in which each node follows those that it reads from: depth first, which keeps lives short."""
+    maker: dict[int, int] = {}
+    for at, node in enumerate(nodes):
+        for step in [node] if isinstance(node, Step) else node.steps:
+            for v in step.outputs:
+                maker[v] = at
+    done: set[int] = set()
+    out: list[Step | _Group] = []
+    for start in range(len(nodes)):
+        stack = [(start, False)]
+        while stack:
+            at, ready = stack.pop()
+            if at in done:
+                continue
+            if ready:
+                done.add(at)
+                out.append(nodes[at])
+                continue
+            stack.append((at, True))
+            node = nodes[at]
+            reads = {v for s in ([node] if isinstance(node, Step) else node.steps) for v in s.inputs}
+            before = sorted({maker[v] for v in reads if v in maker} - {at}, reverse=True)
+            stack += [(b, False) for b in before if b not in done]
+    return out
+
+
+def _compiled(graph: Graph, members: list[Step], needs: dict[int, list[Any]]) -> list[Step]:
+    """The group as one step, or as several where a program has too little room for it."""
+    if len(members) == 1:
+        return members
+    made = _program(graph, members, needs)
+    if made is not None:
+        return [made]
+    half = len(members) // 2
+    return [*_compiled(graph, members[:half], needs), *_compiled(graph, members[half:], needs)]
+
+
+def _program(graph: Graph, members: list[Step], needs: dict[int, list[Any]]) -> Step | None:
+    inside = {s.outputs[0] for s in members}
+    own = set(map(id, members))
+    reads: dict[int, int] = {}  # value → member that reads it last
+    inputs: list[int] = []
+    for at, s in enumerate(members):
+        for v in s.inputs:
+            reads[v] = at
+            if v not in inside and v not in inputs:
+                inputs.append(v)
+    outs = [s.outputs[0] for s in members if any(id(r) not in own for r in needs.get(s.outputs[0], [None]))]
+    if len(inputs) > _INPUTS or not 0 < len(outs) <= _OUTS:
+        return None
+    place = {v: _FIRST_INPUT + i for i, v in enumerate(inputs)}
+    free = list(range(_TEMPORARIES))[::-1]
+    steps: list[tuple[str, int, tuple[int, ...], str]] = []
+    for at, s in enumerate(members):
+        v = s.outputs[0]
+        operands = tuple(place[u] for u in s.inputs)
+        for u in dict.fromkeys(s.inputs):  # an input's room may take the result: the loops allow it
+            if u in inside and reads[u] == at and u in place:
+                free.append(place[u])
+        dtype = graph.specs[v].dtype.name if s.primitive.op_name == "cast" else ""
+        out = _FIRST_OUT + outs.index(v) if v in outs else -1
+        if out >= 0 and v not in reads:
+            steps.append((s.primitive.op_name, out, operands, dtype))
+            continue
+        if not free:
+            return None
+        place[v] = free.pop()
+        steps.append((s.primitive.op_name, place[v], operands, dtype))
+        if out >= 0:
+            steps.append(("copy", out, (place[v],), ""))
+    types = tuple(graph.specs[v].dtype.name for v in inputs)
+    program = Program(tuple(steps), types, tuple(graph.specs[v].dtype.name for v in outs))
+    return Step(FUSED, tuple(inputs), tuple(outs), {"program": program}) if _runs(program) else None
+
+
+def _runs(program: Program) -> bool:
+    from tensor import _kernels
+
+    if _kernels.isa() == "ref":
+        return True
+    try:
+        program.compiled()
+    except ValueError:
+        return False
+    return True
+
+
+def _with_ends(graph: Graph, steps: Iterable[Step], needs: dict[int, list[Any]]) -> list[Step]:
+    """A fused step whose only result is read by a reduction alone takes that reduction in."""
+    out: list[Step] = []
+    at: dict[int, int] = {}  # value → where in `out` its step is
+    for step in steps:
+        ended = _ended(graph, step, out, at, needs)
+        if ended is not None:
+            where, merged = ended
+            out[where] = merged
+            at[step.outputs[0]] = where
+            continue
+        for v in step.outputs:
+            at[v] = len(out)
+        out.append(step)
+    return out
+
+
+def _ended(
+    graph: Graph, step: Step, out: list[Step], at: dict[int, int], needs: dict[int, list[Any]]
+) -> tuple[int, Step] | None:
+    end = _ENDS.get(step.primitive.name)
+    if end is None or len(step.inputs) != 1 or step.inputs[0] not in at:
+        return None
+    v, params = step.inputs[0], step.params or {}
+    before = out[at[v]]
+    if before.primitive is not FUSED or before.outputs != (v,) or len(needs[v]) != 1:
+        return None
+    spec, result = graph.specs[v], graph.specs[step.outputs[0]]
+    axes, rank = params.get("axes"), len(spec.shape)
+    if axes is None or params.get("keepdims") or not axes or tuple(axes) != tuple(range(rank - len(axes), rank)):
+        return None
+    if spec.dtype.name not in ("float32", "float64") or result.dtype.name != spec.dtype.name:
+        return None
+    program: Program = before.params["program"]
+    last = program.steps[-1]
+    if program.end or last[1] != _FIRST_OUT or any(_FIRST_OUT in s[2] for s in program.steps):
+        return None
+    whole = (*program.steps[:-1], (last[0], 0, last[2], last[3]))
+    merged = Program(whole, program.inputs, program.outs, end, len(axes))
+    if not _runs(merged):
+        return None
+    return at[v], Step(FUSED, before.inputs, step.outputs, {"program": merged})

@@ -1,0 +1,178 @@
+"""Runs a planned graph: one arena for all temporaries, results in memory of their own, no shape rule at run time."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tensor import _kernels
+from tensor.autograd.grad_mode import no_grad
+from tensor.graph.graph import Graph, Step
+from tensor.graph.plan import Plan
+from tensor.primitives.spec import Spec, item_bytes
+from tensor.primitives.twin_call import run_twin
+
+__all__ = ["Machine"]
+
+Tensor = Any
+
+# Element types over the arena: the format of memoryview with their size, and whether its bits are then read anew.
+_FORMATS = {
+    "bool": ("B", True),
+    "int8": ("b", False),
+    "uint8": ("B", False),
+    "int16": ("h", False),
+    "uint16": ("H", False),
+    "float16": ("H", True),
+    "bfloat16": ("H", True),
+    "int32": ("i", False),
+    "uint32": ("I", False),
+    "float32": ("f", False),
+    "int64": ("q", False),
+    "uint64": ("Q", False),
+    "float64": ("d", False),
+    "complex64": ("d", True),
+}
+
+
+class _Arena:
+    """Bytes, and tensors of any type over parts of them."""
+
+    def __init__(self, nbytes: int, name: str) -> None:
+        self._memory = _kernels.empty((-(-nbytes // 64) * 64,), "uint8")
+        self._typed: dict[str, Tensor] = {}
+        self.name = name
+
+    def tensor(self, offset: int, spec: Spec) -> Tensor:
+        dtype = spec.dtype.name
+        if dtype not in _FORMATS:  # complex128: memoryview has no item of 16 bytes
+            return _kernels.empty(spec.shape, spec.dtype)
+        whole = self._typed.get(dtype)
+        if whole is None:
+            letter, anew = _FORMATS[dtype]
+            view = memoryview(self._memory)
+            whole = _kernels.asarray(view if letter == "B" else view.cast(letter))
+            whole = self._typed[dtype] = _kernels.bitcast(whole, dtype) if anew else whole
+        return _kernels.strided_view(whole, offset // item_bytes(spec.dtype), spec.shape, c_strides(spec.shape))
+
+
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of a tensor in C order.
+
+    >>> c_strides((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+class _Call:
+    """A step, ready: what to call, and with which values. `outs` and `ins` are there if they never move."""
+
+    __slots__ = ("call", "in_numbers", "ins", "out_numbers", "outs", "step")
+
+    def __init__(self, step: Step, call: Callable[[Any, Any], Any]) -> None:
+        self.step = step
+        self.call = call
+        self.in_numbers = step.inputs
+        self.out_numbers = step.outputs
+        self.ins: tuple[Tensor, ...] | None = None
+        self.outs: tuple[Tensor, ...] | None = None
+
+
+class Machine:
+    """A graph that is ready to run. Calls from several threads take turns: there is one arena."""
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self._graph = graph
+        self._plan = plan
+        self._lock = threading.Lock()
+        self._held: list[Tensor | None] | None = None
+        self._calls: list[_Call] = []
+        self._made = [  # the value that a result's memory belongs to, anew for each run
+            (b.value, graph.specs[b.value]) for b in plan.buffers if b.kind == "output"
+        ]
+
+    def run(self, inputs: list[Tensor]) -> list[Tensor]:
+        """The results for such inputs, in new memory each time.
+
+        Raises BudgetExceeded before anything is allocated if the plan does not fit into an active budget.
+        """
+        with self._lock, no_grad():
+            self._require_memory()
+            if self._held is None:
+                self._prepare()
+            assert self._held is not None
+            held = list(self._held)
+            for v, x in zip(self._graph.inputs, inputs, strict=True):
+                held[v] = x
+            for v, spec in self._made:
+                held[v] = _kernels.empty(spec.shape, spec.dtype, spec.device)
+            for c in self._calls:
+                ins = tuple([held[v] for v in c.in_numbers]) if c.ins is None else c.ins
+                if c.step.is_view:
+                    held[c.out_numbers[0]] = c.call(None, ins)
+                elif c.step.changes:
+                    outs = c.call(None, ins)
+                    for v, x in zip(c.out_numbers, outs if isinstance(outs, tuple) else (outs,), strict=True):
+                        held[v] = x
+                else:
+                    c.call(tuple([held[v] for v in c.out_numbers]) if c.outs is None else c.outs, ins)
+            return [held[v] for v in self._graph.outputs]
+
+    def _require_memory(self) -> None:
+        have = 0 if self._held is None else self._plan.arena_bytes
+        for budget in _kernels.active_budgets.get(()):
+            if self._plan.peak_bytes - have > budget.max_bytes - budget.used_bytes:
+                self._plan.require(budget.used_bytes - have, budget.max_bytes)
+
+    def _prepare(self) -> None:
+        graph, plan = self._graph, self._plan
+        arena = _Arena(plan.arena_bytes, graph.name)
+        held: list[Tensor | None] = [None] * len(graph.specs)
+        for v, x in graph.constants.items():
+            held[v] = x.detach() if x.requires_grad else x
+        calls = []
+        for step in graph.steps:
+            call = _Call(step, _call_of(step, graph))
+            if all(held[v] is not None for v in step.inputs):
+                call.ins = tuple(held[v] for v in step.inputs)
+            if step.is_view:
+                if call.ins is not None:
+                    held[step.outputs[0]] = call.call(None, call.ins)
+                    continue
+            elif not step.changes:
+                for v in step.outputs:
+                    b = plan.buffers[plan.buffer_of[v]]
+                    if b.kind == "temporary":
+                        held[v] = arena.tensor(b.offset, graph.specs[v]) if b.nbytes else _empty(graph.specs[v])
+                if all(held[v] is not None for v in step.outputs):
+                    call.outs = tuple(held[v] for v in step.outputs)
+            calls.append(call)
+        self._calls, self._held = calls, held
+
+
+def _empty(spec: Spec) -> Tensor:
+    return _kernels.empty(spec.shape, spec.dtype, spec.device)
+
+
+def _call_of(step: Step, graph: Graph) -> Callable[[Any, Any], Any]:
+    """What runs a step: call(outs, inputs), or call(None, inputs) → results for views and changes in place."""
+    primitive, params = step.primitive, step.params
+    if step.is_view:
+        view = primitive.view
+        assert view is not None
+        return lambda outs, ins: view(ins, params)
+    if step.changes:
+        return lambda outs, ins: _kernels.apply(primitive, ins, params)
+    on_ref = any(str(graph.specs[v].device) == "ref" for v in (*step.inputs, *step.outputs))
+    if _kernels.isa() == "ref" or on_ref:
+        return lambda outs, ins: run_twin(primitive, outs, ins, params)
+    kernel = primitive.kernel
+    if kernel is not None:
+        return lambda outs, ins: kernel(outs, ins, params)
+    if primitive.op >= 0:
+        op, elementwise = primitive.op, _kernels.elementwise
+        return lambda outs, ins: elementwise(op, outs[0], *ins)
+    return lambda outs, ins: run_twin(primitive, outs, ins, params)
