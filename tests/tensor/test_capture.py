@@ -1,0 +1,198 @@
+"""Captured functions equal the functions, take the memory that their plan says, and refuse before they run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensor as tn
+from tensor.errors import BudgetExceeded, TraceError
+from tensor.graph.plan import Buffer, _first_free
+
+
+def drawn(rng: np.random.Generator, *shape: int) -> tn.Tensor:
+    return tn.asarray(rng.normal(size=shape).astype(np.float32))
+
+
+def same(a: tn.Tensor, b: tn.Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and bytes(memoryview(a.contiguous())) == bytes(
+        memoryview(b.contiguous())
+    )
+
+
+UNARY = ("exp", "tanh", "sigmoid", "relu", "square", "abs", "sin", "gelu")
+BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+
+
+def program(rng: np.random.Generator, length: int):
+    """A random function of three tensors that broadcast, as a list of choices made once."""
+    choices = []
+    for i in range(length):
+        count = 3 + i
+        if rng.random() < 0.4:
+            choices.append((str(rng.choice(UNARY)), int(rng.integers(count)), -1))
+        else:
+            choices.append((str(rng.choice(BINARY)), int(rng.integers(count)), int(rng.integers(count))))
+    ends = [int(rng.integers(3 + length)) for _ in range(3)]
+
+    def fn(x, y, z):
+        values = [x, y, z]
+        for name, a, b in choices:
+            f = getattr(tn, name)
+            values.append(f(values[a]) if b < 0 else f(values[a], values[b]))
+        return values[-1], values[ends[0]] * 1.0, values[ends[1]] + values[ends[2]]
+
+    return fn
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_program_captured_fused_or_not_equals_itself_to_the_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fn = program(rng, int(rng.integers(1, 30)))
+    args = drawn(rng, 5, 33), drawn(rng, 33), drawn(rng, 5, 1)
+    expected = fn(*args)
+    for fusion in (True, False):
+        captured = tn.capture(fn, fusion=fusion)
+        for _ in range(2):
+            assert all(same(a, b) for a, b in zip(captured(*args), expected, strict=True))
+
+
+def test_a_chain_becomes_one_step() -> None:
+    f = tn.capture(lambda x, y: tn.tanh(x * y + x) * 0.5 + y)
+    x, y = tn.asarray([1.0, 2.0]), tn.asarray([3.0, 4.0])
+    f(x, y)
+    assert [s.primitive.name for s in f.graph(x, y).steps] == ["fused"]
+    assert f.plan().arena_bytes == 0
+
+
+def test_a_sum_at_the_end_of_a_chain_is_taken_in_and_keeps_its_bits() -> None:
+    rng = np.random.default_rng(3)
+    x, y = drawn(rng, 7, 5000), drawn(rng, 5000)
+
+    def fn(x, y):
+        return tn.sum(x * y + x, axis=1)
+
+    f = tn.capture(fn)
+    assert same(f(x, y), fn(x, y))
+    assert [s.primitive.name for s in f.graph(x, y).steps] == ["fused"]
+
+
+def test_the_predicted_peak_is_what_a_run_takes() -> None:
+    rng = np.random.default_rng(0)
+    w1, w2 = drawn(rng, 40, 60), drawn(rng, 60, 10)
+
+    def fn(x):
+        h = tn.tanh(x @ w1)
+        return tn.sum(tn.exp((h * 2.0) @ w2), axis=0)
+
+    f = tn.capture(fn)
+    x = drawn(rng, 16, 40)
+    predicted = f.plan(x).peak_bytes
+    with tn.budget(max_bytes=1 << 20) as b:
+        y = f(x)
+        assert b.peak_bytes == predicted
+    assert same(y, fn(x))
+
+
+def test_a_run_that_cannot_fit_is_refused_before_it_takes_memory_and_names_what_is_large() -> None:
+    x = tn.zeros((256, 256))
+    f = tn.capture(lambda x: tn.sum((x @ x) @ x + x.T, axis=0))
+    with tn.budget(max_bytes=300_000) as b, pytest.raises(BudgetExceeded) as caught:
+        f(x)
+    assert b.peak_bytes == 0
+    assert "needs" in str(caught.value)
+    assert "largest: %" in str(caught.value)
+    assert "float32[256, 256]" in str(caught.value)
+    assert caught.value.requested == f.plan(x).peak_bytes
+
+
+def test_equal_steps_are_made_once_and_needless_ones_not_at_all() -> None:
+    def fn(x):
+        tn.exp(x)
+        return tn.sum(tn.sin(x) @ tn.sin(x))
+
+    x = tn.ones((3, 3))
+    names = [s.primitive.name for s in tn.capture(fn).graph(x).steps]
+    assert names.count("sin") == 1
+    assert "exp" not in names
+
+
+def test_another_shape_is_another_graph_and_equal_graphs_have_equal_hashes() -> None:
+    f, g = (tn.capture(lambda x: x * 2.0 + 1.0) for _ in range(2))
+    a, b = tn.ones(3), tn.ones(4)
+    assert f.hash(a) == g.hash(a)
+    assert f.hash(a) != f.hash(b)
+    with pytest.raises(ValueError, match="it has 2 plans"):
+        f.plan()
+
+
+def test_a_captured_gradient_equals_the_gradient() -> None:
+    rng = np.random.default_rng(1)
+    w, x = drawn(rng, 6, 4), drawn(rng, 9, 6)
+
+    def step(w, x):
+        value, g = tn.value_and_grad(lambda w: tn.sum(tn.tanh(x @ w) ** 2))(w)
+        return value, w - 0.1 * g
+
+    f = tn.capture(step)
+    assert all(same(a, b) for a, b in zip(f(w, x), step(w, x), strict=True))
+
+
+def test_a_constant_is_read_anew_at_each_run() -> None:
+    c = tn.ones(3)
+    f = tn.capture(lambda x: x + c)
+    assert f(tn.ones(3)).tolist() == [2, 2, 2]
+    c += 1
+    assert f(tn.ones(3)).tolist() == [3, 3, 3]
+
+
+def test_results_of_two_runs_have_memory_of_their_own() -> None:
+    f = tn.capture(lambda x: (x * 2.0, x + 1.0))
+    first = f(tn.ones(3))
+    second = f(tn.zeros(3))
+    assert [t.tolist() for t in (*first, *second)] == [[2, 2, 2], [2, 2, 2], [0, 0, 0], [1, 1, 1]]
+
+
+def test_what_needs_a_value_or_a_tape_is_refused_with_a_hint() -> None:
+    x = tn.ones(3)
+    with pytest.raises(TraceError, match="stands for many values"):
+        tn.capture(lambda x: x if x.sum() > 0 else -x)(x)
+    with pytest.raises(TraceError, match="take value_and_grad inside it"):
+        tn.capture(lambda x: x * 2.0)(tn.ones(3).requires_grad_())
+    w = tn.ones(3).requires_grad_()
+    with pytest.raises(TraceError, match="return the gradients"):
+        tn.capture(lambda x: (x * w).sum().backward())(x)
+    assert w.grad is None
+    with pytest.raises(TypeError, match="must be tensors or hashable, got bytearray"):
+        tn.capture(lambda x, y: x)(x, bytearray())
+
+
+def test_no_two_buffers_that_live_at_once_overlap() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        buffers = []
+        for v in range(int(rng.integers(1, 40))):
+            first = int(rng.integers(30))
+            buffers.append(Buffer("temporary", v, int(rng.integers(1, 5000)), first, first + int(rng.integers(8))))
+        total = _first_free(buffers)
+        for i, a in enumerate(buffers):
+            assert a.offset % 64 == 0
+            assert a.offset + a.nbytes <= total
+            for b in buffers[:i]:
+                apart = a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
+                assert apart or a.last < b.first or b.last < a.first
+
+
+def test_views_of_temporaries_keep_them_alive() -> None:
+    rng = np.random.default_rng(6)
+    x = drawn(rng, 8, 8)
+
+    def fn(x):
+        a = x @ x
+        t = a.T
+        b = tn.exp(x @ x.T)
+        return t @ b + a[0]
+
+    f = tn.capture(fn)
+    assert same(f(x), fn(x))
+    assert same(f(x), fn(x))
