@@ -12,7 +12,9 @@ _kernels = load_kernels("tensor")
 
 # Module → the public names that it defines; a module that is public itself stands for itself.
 _HOMES = {
+    "tensor.autograd": "checkpoint grad grad_enabled gradcheck hessian jvp no_grad value_and_grad vjp vmap",
     "tensor.autograd.anomaly": "checked",
+    "tensor.graph.capture": "capture",
     "tensor.device": "Device MemorySpace",
     "tensor.errors": (
         "AnomalyError AxisError BudgetExceeded DeviceError DtypeError EmptyReductionError GradientError LinalgError "

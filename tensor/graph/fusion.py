@@ -186,15 +186,17 @@ def _program(graph: Graph, members: list[Step], needs: dict[int, list[Any]]) -> 
         for u in dict.fromkeys(s.inputs):  # an input's room may take the result: the loops allow it
             if u in inside and reads[u] == at and u in place:
                 free.append(place[u])
-        dtype = graph.specs[v].dtype.name if s.primitive.op_name == "cast" else ""
+        name = s.primitive.op_name
+        assert name is not None
+        dtype = graph.specs[v].dtype.name if name == "cast" else ""
         out = _FIRST_OUT + outs.index(v) if v in outs else -1
         if out >= 0 and v not in reads:
-            steps.append((s.primitive.op_name, out, operands, dtype))
+            steps.append((name, out, operands, dtype))
             continue
         if not free:
             return None
         place[v] = free.pop()
-        steps.append((s.primitive.op_name, place[v], operands, dtype))
+        steps.append((name, place[v], operands, dtype))
         if out >= 0:
             steps.append(("copy", out, (place[v],), ""))
     types = tuple(graph.specs[v].dtype.name for v in inputs)

@@ -53,7 +53,7 @@ class _Arena:
         if whole is None:
             letter, anew = _FORMATS[dtype]
             view = memoryview(self._memory)
-            whole = _kernels.asarray(view if letter == "B" else view.cast(letter))
+            whole = _kernels.asarray(view if letter == "B" else view.cast(letter))  # type: ignore[call-overload]
             whole = self._typed[dtype] = _kernels.bitcast(whole, dtype) if anew else whole
         return _kernels.strided_view(whole, offset // item_bytes(spec.dtype), spec.shape, c_strides(spec.shape))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tensor.errors import BudgetExceeded
 from tensor.graph.graph import Graph, Step
-from tensor.primitives.spec import Spec, total_bytes
+from tensor.primitives.spec import total_bytes
 
 __all__ = ["ALIGNMENT", "Buffer", "Plan", "plan_graph"]
 
@@ -95,6 +95,7 @@ def plan_graph(graph: Graph) -> Plan:
     buffer_of = [-1] * len(graph.specs)
     results = set(graph.outputs)
     last_read = _last_reads(graph)
+    whole: set[int] = set()  # values that fill their buffer in C order
     for at, step in enumerate(graph.steps):
         if step.is_view:
             buffer_of[step.outputs[0]] = buffer_of[step.inputs[0]]
@@ -104,7 +105,8 @@ def plan_graph(graph: Graph) -> Plan:
                 buffer_of[v] = buffer_of[step.inputs[place]]
             continue
         for v in step.outputs:
-            taken = _taken_over(graph, step, at, v, buffer_of, buffers, last_read)
+            taken = _taken_over(graph, step, at, v, buffer_of, whole, last_read)
+            whole.add(v)
             if taken >= 0:
                 buffer_of[v] = taken
                 continue
@@ -149,38 +151,29 @@ def _workspace(graph: Graph, step: Step) -> int:
 
 
 def _taken_over(
-    graph: Graph,
-    step: Step,
-    at: int,
-    v: int,
-    buffer_of: list[int],
-    buffers: list[Buffer],
-    last_read: dict[int, int],
+    graph: Graph, step: Step, at: int, v: int, buffer_of: list[int], whole: set[int], last_read: dict[int, int]
 ) -> int:
-    """The buffer of an input that the step may write its result over, or −1."""
+    """The buffer of an input that the step may write its result v over, or −1.
+
+    An elementwise step reads each element before it writes it, so the input must have the result's shape and bytes, fill
+    its buffer in C order, and nobody else may look at the buffer now or later.
+    """
     if step.primitive.op < 0 or v in graph.outputs:
         return -1
     spec = graph.specs[v]
     for u in step.inputs:
         b = buffer_of[u]
-        if b < 0 or buffers[b].value != u and not _sole(u, b, buffer_of):
+        if b < 0 or u not in whole or graph.specs[u].shape != spec.shape:
             continue
-        same = graph.specs[u].shape == spec.shape and total_bytes((graph.specs[u],)) == total_bytes((spec,))
+        if total_bytes((graph.specs[u],)) != total_bytes((spec,)):
+            continue
         others = [w for w, c in enumerate(buffer_of) if c == b and w != u]
-        dead = last_read.get(u, at) == at and all(last_read.get(w, -1) < at for w in others)
-        kept = u in graph.outputs or any(w in graph.outputs for w in others)
-        if same and dead and not kept and not any(w in step.inputs for w in others) and _plain(graph, u, step):
-            return b
+        if last_read.get(u, at) > at or any(last_read.get(w, -1) >= at for w in others):
+            continue
+        if any(w in graph.outputs for w in (u, *others)):
+            continue
+        return b
     return -1
-
-
-def _sole(u: int, b: int, buffer_of: list[int]) -> bool:
-    return all(c != b or w >= u for w, c in enumerate(buffer_of[:u]))
-
-
-def _plain(graph: Graph, u: int, step: Step) -> bool:
-    """Whether u lies in C order: made by a step that fills new memory, not a view."""
-    return all(u not in s.outputs or not s.is_view for s in graph.steps) and step.inputs.count(u) >= 1
 
 
 def _place(buffers: list[Buffer]) -> int:
@@ -203,9 +196,7 @@ def _first_free(order: list[Buffer]) -> int:
     placed: list[Buffer] = []
     total = 0
     for b in order:
-        busy = sorted(
-            (p.offset, p.offset + p.room) for p in placed if p.first <= b.last and b.first <= p.last
-        )
+        busy = sorted((p.offset, p.offset + p.room) for p in placed if p.first <= b.last and b.first <= p.last)
         at = 0
         for start, end in busy:
             if start - at >= b.room:
@@ -215,8 +206,3 @@ def _first_free(order: list[Buffer]) -> int:
         placed.append(b)
         total = max(total, at + b.room)
     return total
-
-
-def specs_text(specs: tuple[Spec, ...]) -> str:
-    """Specs as errors print them."""
-    return ", ".join(map(repr, specs))

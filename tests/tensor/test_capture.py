@@ -15,8 +15,10 @@ def drawn(rng: np.random.Generator, *shape: int) -> tn.Tensor:
 
 
 def same(a: tn.Tensor, b: tn.Tensor) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and bytes(memoryview(a.contiguous())) == bytes(
-        memoryview(b.contiguous())
+    return (
+        a.shape == b.shape
+        and a.dtype == b.dtype
+        and bytes(memoryview(a.contiguous())) == bytes(memoryview(b.contiguous()))
     )
 
 
