@@ -29,9 +29,9 @@ def _shared(graph: Graph) -> Graph:
     same: dict[int, int] = {}
     known: dict[Any, tuple[int, ...]] = {}
     steps = []
-    for step in graph.steps:
-        inputs = tuple(same.get(v, v) for v in step.inputs)
-        step = Step(step.primitive, inputs, step.outputs, step.params)
+    for old in graph.steps:
+        inputs = tuple(same.get(v, v) for v in old.inputs)
+        step = Step(old.primitive, inputs, old.outputs, old.params)
         if step.changes:
             known.clear()
             steps.append(step)

@@ -38,8 +38,8 @@ class Step:
 class Graph:
     """Values and steps. `specs[v]` is what value v is; inputs come with each run, constants belong to the graph.
 
-    A constant is a tensor that the function found outside its arguments: a weight, a table. Steps read it where it lies,
-    so that a later change of it is seen by the next run.
+    A constant is a tensor that the function found outside its arguments: a weight, a table. Steps read it where it
+    lies, so that a later change of it is seen by the next run.
     """
 
     name: str

@@ -155,8 +155,8 @@ def _taken_over(
 ) -> int:
     """The buffer of an input that the step may write its result v over, or −1.
 
-    An elementwise step reads each element before it writes it, so the input must have the result's shape and bytes, fill
-    its buffer in C order, and nobody else may look at the buffer now or later.
+    An elementwise step reads each element before it writes it, so the input must have the result's shape and bytes,
+    fill its buffer in C order, and nobody else may look at the buffer now or later.
     """
     if step.primitive.op < 0 or v in graph.outputs:
         return -1
