@@ -99,13 +99,6 @@ def trace(fn: Callable[..., Any], flat: list[Any], treedef: TreeDef, name: str) 
                 result.append((v,))
             else:
                 result.append(leaf)
-    for x in main.graph.constants.values():
-        if isinstance(x.grad, GraphTracer):
-            x.zero_grad()
-            raise TraceError(
-                f"{main.name}: backward() inside it would leave a gradient that has no value "
-                f"(hint: value_and_grad, and return the gradients)"
-            )
     return main.graph, out_tree, result
 
 

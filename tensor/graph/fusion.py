@@ -244,8 +244,9 @@ def _ended(
     if before.primitive is not FUSED or before.outputs != (v,) or len(needs[v]) != 1:
         return None
     spec, result = graph.specs[v], graph.specs[step.outputs[0]]
-    axes, rank = params.get("axes"), len(spec.shape)
-    if axes is None or params.get("keepdims") or not axes or tuple(axes) != tuple(range(rank - len(axes), rank)):
+    rank = len(spec.shape)
+    axes = params.get("axis") if params.get("axis") is not None else tuple(range(rank))
+    if params.get("keepdims") or not axes or tuple(axes) != tuple(range(rank - len(axes), rank)):
         return None
     if spec.dtype.name not in ("float32", "float64") or result.dtype.name != spec.dtype.name:
         return None
