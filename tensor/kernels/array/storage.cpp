@@ -4,6 +4,8 @@
 
 #include "array.hpp"
 #include "budget.hpp"
+#include "elementwise.hpp"
+#include "elementwise_ops.hpp"
 
 namespace droveway {
 
@@ -198,8 +200,13 @@ void move(const Walk& w, char* to, const char* from) {
 
 }  // namespace
 
+constexpr int64_t kTurnedMin = 4096;  // elements; fewer stay in the cache whatever their order
+
 void copy_elements(const View& dst, const View& src) {
   if (view_size(dst) == 0) return;
+  const int last = src.ndim - 1;
+  const bool turned = last > 0 && src.strides[last] != 1 && src.strides[last] != 0;
+  if (turned && view_size(dst) >= kTurnedMin && run_elementwise(op_copy, dst, &src, 1)) return;  // in tiles
   const Walk w = plan(dst, src);
   switch (dtype_size(dst.dtype)) {
     case 1: return move<uint8_t>(w, dst.data, src.data);
