@@ -1,7 +1,7 @@
 // Pooling and its gradients (tensor/twins/pooling_ref.py is the readable twin). A block of work is a plane.
 //
-// A window's inputs are taken row after row. Where windows lie regularly the loops run over outputs, tap after tap, and
-// the compiler makes vectors; at the edges each output is computed by itself, in the same order.
+// A window's inputs are taken row after row. Where windows lie regularly the lanes of a vector are neighbouring outputs;
+// at the edges each output is computed by itself, in the same order.
 #include "droveway/fpenv.hpp"
 #include "droveway/lanes.hpp"
 #include "droveway/parallel.hpp"
@@ -14,7 +14,6 @@ using droveway::Dtype;
 using droveway::Pooling;
 using droveway::PoolWindows;
 
-constexpr int64_t kChunk = 256;
 constexpr int64_t kParallelElements = int64_t{1} << 16;
 
 template <class T>
@@ -32,11 +31,6 @@ const T* plane_of(const Pooling& p, const T* x, size_t plane) {
 }
 
 // The larger of best and v: the first of equal ones, +0 above −0, the first NaN above all.
-template <class T>
-struct Largest {
-  T value;
-  int32_t at;
-};
 template <class T>
 DW_INLINE T both_bits(T a, T b) {
   if constexpr (sizeof(T) == 4) return f32_of(bits1(a) & bits1(b));
@@ -70,41 +64,96 @@ void max_one(const Pooling& p, const T* plane, int64_t y, int64_t x, T* out, int
   *index = at;
 }
 
-template <class T>
-void max_chunk(const Pooling& p, const T* plane, int64_t y, int64_t x, int64_t n, T* out, int64_t* index) {
-  T best[kChunk];
-  int32_t at[kChunk];
-  bool begun = false;
-  const int64_t step = p.x.stride * p.column_step;
-  for (int64_t i = p.y.first[y]; i < p.y.end[y]; i += p.y.dilation) {
-    for (int64_t tap = 0; tap < p.x.taps; ++tap) {
-      const int64_t j = p.x.first[x] + tap * p.x.dilation;
-      const T* from = plane + i * p.row_step + j * p.column_step;
-      const int32_t place = int32_t(i * p.x.input + j), stride = int32_t(p.x.stride);
-      if (!begun) {
-        for (int64_t o = 0; o < n; ++o) {
-          best[o] = from[o * step];
-          at[o] = place + int32_t(o) * stride;
-        }
-        begun = true;
-      } else {
-        for (int64_t o = 0; o < n; ++o) take_larger(best[o], at[o], from[o * step], place + int32_t(o) * stride);
-      }
-    }
-  }
-  for (int64_t o = 0; o < n; ++o) {
-    out[o] = canonical(best[o]);
-    index[o] = at[o];
-  }
+template <class T> struct LanesOf;
+template <> struct LanesOf<float> {
+  using V = F32x16;
+  using Place = U32x16;
+  using Word = uint32_t;
+};
+template <> struct LanesOf<double> {
+  using V = F64x8;
+  using Place = U64x8;
+  using Word = uint64_t;
+};
+template <class T> using Lanes = typename LanesOf<T>::V;
+
+DW_INLINE F32x16 both_bits(F32x16 a, F32x16 b) { return f32(bits(a) & bits(b)); }
+DW_INLINE F64x8 both_bits(F64x8 a, F64x8 b) { return f64(bits(a) & bits(b)); }
+
+// Every second lane of a and b, one after the other.
+template <int I, class V>
+DW_INLINE auto register_of(const V& a, const V& b) {
+  if constexpr (I < kRegs) return a.r[I];
+  else return b.r[I - kRegs];
+}
+template <class R>
+DW_INLINE R evens(R a, R b) {
+  constexpr int n = int(sizeof(R) / sizeof(a[0]));
+  if constexpr (n == 16)
+    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  else if constexpr (n == 8) return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+  else if constexpr (n == 4) return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+  else return __builtin_shufflevector(a, b, 0, 2);
 }
 
-// Calls one(x) for outputs at the edges and chunk(x, n) for regular ones.
-template <class One, class Chunk>
+// The n inputs from p, `step` elements apart; lanes beyond hold anything.
+template <class T>
+DW_INLINE Lanes<T> load_every(const T* p, int64_t step, size_t n) {
+  using V = Lanes<T>;
+  constexpr size_t w = size_t(V::width);
+  if (step == 1) return V::load_partial(p, n, T(0));
+  if (step == 2) {
+    const size_t reach = 2 * n - 1;
+    const V a = V::load_partial(p, reach, T(0)), b = reach > w ? V::load_partial(p + w, reach - w, T(0)) : V::zero();
+    return build<V>([&](auto i) DW_LAMBDA {
+      constexpr int at = 2 * decltype(i){};
+      return evens(register_of<at>(a, b), register_of<at + 1>(a, b));
+    });
+  }
+  T local[w];
+  for (size_t l = 0; l < w; ++l) local[l] = l < n ? p[int64_t(l) * step] : T(0);
+  return V::load(local);
+}
+
+// Up to one vector of neighbouring outputs.
+template <class T>
+void max_chunk(const Pooling& p, const T* plane, int64_t y, int64_t x, int64_t n, T* out, int64_t* index) {
+  using V = Lanes<T>;
+  using Place = typename LanesOf<T>::Place;
+  using Word = typename LanesOf<T>::Word;
+  V best = V::zero();
+  Place at = Place::zero();
+  bool first = true;
+  const int64_t step = p.x.stride * p.column_step;
+  for (int64_t i = p.y.first[y]; i < p.y.end[y]; i += p.y.dilation) {
+    for (int64_t k = 0; k < p.x.taps; ++k) {
+      const int64_t j = p.x.first[x] + k * p.x.dilation;
+      const V v = load_every(plane + i * p.row_step + j * p.column_step, step, size_t(n));
+      const Place place = Place::set1(Word(i * p.x.input + j));
+      if (first) {
+        best = v;
+        at = place;
+        first = false;
+        continue;
+      }
+      const auto larger = (!le(v, best)) & eq(best, best);
+      best = select(larger, v, select(eq(v, best), both_bits(v, best), best));
+      at = select(larger, place, at);
+    }
+  }
+  store_partial(out, size_t(n), canonical(best));
+  Word places[V::width];
+  store(places, at);
+  for (int64_t o = 0; o < n; ++o) index[o] = int64_t(places[o]) + o * p.x.stride;
+}
+
+// Calls one(x) for outputs at the edges and chunk(x, n) for regular ones, n up to a vector's width.
+template <class T, class One, class Chunk>
 void each_output(const PoolWindows& w, One one, Chunk chunk) {
   int64_t x = 0;
   for (; x < w.regular && x < w.output; ++x) one(x);
   while (x < w.regular_end) {
-    const int64_t n = w.regular_end - x < kChunk ? w.regular_end - x : kChunk;
+    const int64_t n = w.regular_end - x < Lanes<T>::width ? w.regular_end - x : Lanes<T>::width;
     chunk(x, n);
     x += n;
   }
@@ -119,7 +168,7 @@ void max_plane(void* context, size_t block) {
   T* out = work.out + int64_t(block) * p.y.output * p.x.output;
   int64_t* index = work.index + int64_t(block) * p.y.output * p.x.output;
   for (int64_t y = 0; y < p.y.output; ++y, out += p.x.output, index += p.x.output) {
-    each_output(p.x, [&](int64_t x) { max_one(p, plane, y, x, out + x, index + x); },
+    each_output<T>(p.x, [&](int64_t x) { max_one(p, plane, y, x, out + x, index + x); },
                 [&](int64_t x, int64_t n) { max_chunk(p, plane, y, x, n, out + x, index + x); });
   }
 }
@@ -138,7 +187,7 @@ void average_plane(void* context, size_t block) {
   T* out = work.out + int64_t(block) * p.y.output * p.x.output;
   const int64_t step = p.x.stride * p.column_step;
   for (int64_t y = 0; y < p.y.output; ++y, out += p.x.output) {
-    each_output(
+    each_output<T>(
         p.x,
         [&](int64_t x) {
           T sum = T(0);
@@ -148,16 +197,15 @@ void average_plane(void* context, size_t block) {
           out[x] = canonical(sum / divisor<T>(p, y, x));
         },
         [&](int64_t x, int64_t n) {
-          T sum[kChunk];
-          for (int64_t o = 0; o < n; ++o) sum[o] = T(0);
+          using V = Lanes<T>;
+          V sum = V::zero();
           for (int64_t i = p.y.first[y]; i < p.y.end[y]; i += p.y.dilation) {
             for (int64_t tap = 0; tap < p.x.taps; ++tap) {
               const T* from = plane + i * p.row_step + (p.x.first[x] + tap * p.x.dilation) * p.column_step;
-              for (int64_t o = 0; o < n; ++o) sum[o] = sum[o] + from[o * step];
+              sum = sum + load_every(from, step, size_t(n));
             }
           }
-          const T by = divisor<T>(p, y, x);
-          for (int64_t o = 0; o < n; ++o) out[x + o] = canonical(sum[o] / by);
+          store_partial(out + x, size_t(n), canonical(sum / V::set1(divisor<T>(p, y, x))));
         });
   }
 }
