@@ -16,6 +16,9 @@ PACKAGES = ("tensor", "vector", "splat", "storage", "coord", "droveway")
 PROMISED = {
     "tensor": (
         "BudgetExceeded budget build_info checked digest random "
+        "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d affine avg_pool1d avg_pool2d "
+        "byte_matmul conv1d conv2d conv_transpose1d conv_transpose2d einsum kron matmul matrix_transpose max_pool1d "
+        "max_pool2d min_pool1d min_pool2d outer quantised_matmul tensordot vecdot "
         "Device Dtype MemorySpace Tensor arange asarray astype bitcast broadcast_arrays broadcast_shapes broadcast_to "
         "can_cast cat chunk concat empty empty_like expand_dims eye finfo flatten flip from_dlpack full full_like "
         "iinfo isdtype linspace meshgrid moveaxis ones ones_like pad permute_dims repeat reshape roll split squeeze "
