@@ -15,6 +15,8 @@ def test_there_are_examples() -> None:
         "02_audit.py",
         "03_search.py",
         "04_render.py",
+        "05_mlp.py",
+        "06_transformer_block.py",
         "07_ledger.py",
         "08_sweep.py",
     ]
@@ -39,3 +41,13 @@ def test_the_audit_example_names_the_forged_decision(tmp_path: Path) -> None:
     )
     assert "honest: ok True, 60 decisions made again" in done.stdout
     assert "forged: ok False; frame 20 (tick 20, rank 42): agent 2: zone: expected " in done.stdout
+
+
+def test_the_training_examples_learn(tmp_path: Path) -> None:
+    for path in EXAMPLES[4:6]:
+        done = subprocess.run(
+            [sys.executable, str(path), str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        losses = [float(line.split("loss ")[1].split(",")[0]) for line in done.stdout.splitlines() if "loss " in line]
+        assert losses == sorted(losses, reverse=True), done.stdout
+        assert losses[-1] < losses[0] * 0.75
