@@ -9,6 +9,7 @@
 #include "array.hpp"
 #include "elementwise.hpp"
 #include "elementwise_ops.hpp"
+#include "in_use.hpp"
 #include "methods.hpp"
 #include "node.hpp"
 #include "primitive.hpp"
@@ -131,7 +132,7 @@ bool unchanged(const Link& link) {
 // them, on tensors that nobody follows. False: not from here (no error set, nothing in results).
 bool Pass::simple(Entry& entry, PyObject** results) {
   const Node* n = entry.node;
-  if (modes.grad || modes.checked || n->links == nullptr || n->outputs != 1 || !ordinary(entry.gradients[0])) return false;
+  if (modes.grad || modes.checked || tensor_kernels() == nullptr || n->links == nullptr || n->outputs != 1 || !ordinary(entry.gradients[0])) return false;
   Tensor* g = as_tensor(entry.gradients[0]);
   const int op = as_primitive(n->primitive)->op;
   if (op == op_add || op == op_sub || op == op_mul) {
