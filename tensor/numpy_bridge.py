@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tensor import _kernels
+from tensor._kernels import DTYPES, arange, asarray, bitcast, empty, from_dlpack
 from tensor.errors import DtypeError, GradientError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def to_numpy(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
             raise DtypeError(
                 "numpy: numpy has no bfloat16 without the package ml_dtypes (hint: x.to(tensor.float32))"
             ) from None
-        array = np.asarray(_kernels.bitcast(x, "uint16")).view(bfloat16)
+        array = np.asarray(bitcast(x, "uint16")).view(bfloat16)
     else:
         array = np.asarray(memoryview(x))
     if dtype is not None and np.dtype(dtype) != array.dtype:
@@ -54,23 +54,23 @@ def from_array_like(value: Any) -> Tensor:
     if hasattr(value, "mask") and hasattr(value, "filled"):
         raise DtypeError("asarray: a masked array has no values where it is masked (hint: x.filled(0))")
     if isinstance(value, range):
-        return _kernels.arange(value.start, value.step, len(value), "int64")
+        return arange(value.start, value.step, len(value), "int64")
     name = getattr(getattr(value, "dtype", None), "name", None)
     if name == "bfloat16" and hasattr(value, "view") and type(value).__module__.startswith("numpy"):
-        return _kernels.bitcast(_kernels.asarray(value.view("uint16")), "bfloat16")
+        return bitcast(asarray(value.view("uint16")), "bfloat16")
     if hasattr(value, "__dlpack__") and not type(value).__module__.startswith("numpy"):
-        return _kernels.from_dlpack(value)
+        return from_dlpack(value)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         import numpy as np
 
         array = np.asarray(value)
-        if array.dtype.name in {d.name for d in _kernels.DTYPES} and array.dtype.isnative:
-            return _kernels.asarray(np.require(array, requirements=["A"]).data)
+        if array.dtype.name in {d.name for d in DTYPES} and array.dtype.isnative:
+            return asarray(np.require(array, requirements=["A"]).data)
         raise DtypeError(
             f"asarray: tensor has no element type for numpy's {array.dtype!r} (hint: x.astype(numpy.float32))"
         )
     if hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, (str, bytes, dict)):
-        return _kernels.asarray(list(value))
+        return asarray(list(value))
     raise DtypeError(f"asarray: expected numbers, lists of numbers or an array, got {type(value).__name__}")
 
 
@@ -81,14 +81,14 @@ def reduced(x: Tensor) -> tuple[Any, ...]:
     plain = x.detach().contiguous()
     name = plain.dtype.name
     if name == "bfloat16":
-        plain = _kernels.bitcast(plain, "uint16")
+        plain = bitcast(plain, "uint16")
     return restored, (memoryview(plain).tobytes(), name, x.shape, x.requires_grad)
 
 
 def restored(content: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool) -> Tensor:
     """The reverse of `reduced`."""
-    x = _kernels.empty(shape, dtype)
-    raw = _kernels.bitcast(x, "uint16") if dtype == "bfloat16" else x
+    x = empty(shape, dtype)
+    raw = bitcast(x, "uint16") if dtype == "bfloat16" else x
     if x.size:
         memoryview(raw).cast("B").cast("B", (len(content),))[:] = content
     return x.requires_grad_() if requires_grad else x

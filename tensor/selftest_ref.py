@@ -59,37 +59,41 @@ def digests() -> dict[str, str]:
     from tensor.selftest_special_ref import special_digests
 
     f32, f64 = np.dtype(np.float32), np.dtype(np.float64)
-    return elementwise_digests() | {
-        **special_digests(),
-        **product_digests(),
-        **reduce_digests(),
-        "tensor.lanes_f32": fnv1a(probe_lanes_f32(awkward(seed, 32, f32)) for seed in range(100)),
-        "tensor.lanes_f64": fnv1a(probe_lanes_f64(awkward(seed, 32, f64)[:16]) for seed in range(100)),
-        "tensor.sum_f32": fnv1a(_sums(f32)),
-        "tensor.sum_f64": fnv1a(_sums(f64)),
-        "tensor.dot_f32": fnv1a(_dots(f32)),
-        "tensor.dot_f64": fnv1a(_dots(f64)),
-        "tensor.sum_rows_f32": fnv1a(_row_sums(f32)),
-        "tensor.sum_rows_f64": fnv1a(_row_sums(f64)),
-        "tensor.sum_columns_f32": fnv1a(_column_sums(f32)),
-        "tensor.sum_columns_f64": fnv1a(_column_sums(f64)),
-        "tensor.matmul_f32": fnv1a(_products(f32)),
-        "tensor.matmul_f64": fnv1a(_products(f64)),
-        "tensor.exp_f32": fnv1a(_unary(elementary_ref.exp_f32, f32)),
-        "tensor.log_f32": fnv1a(_unary(elementary_ref.log_f32, f32)),
-        "tensor.sin_f32": fnv1a(_unary(elementary_ref.sin_f32, f32)),
-        "tensor.cos_f32": fnv1a(_unary(elementary_ref.cos_f32, f32)),
-        "tensor.tanh_f32": fnv1a(_unary(elementary_ref.tanh_f32, f32)),
-        "tensor.erf_f32": fnv1a(_unary(elementary_ref.erf_f32, f32)),
-        "tensor.sqrt_f32": fnv1a(_unary(elementary_ref.sqrt_f32, f32)),
-        "tensor.exp_f64": fnv1a(_unary(elementary_ref.exp_f64, f64)),
-        "tensor.log_f64": fnv1a(_unary(elementary_ref.log_f64, f64)),
-        "tensor.sqrt_f64": fnv1a(_unary(elementary_ref.sqrt_f64, f64)),
-        "tensor.pow_f32": fnv1a(_powers()),
-        "tensor.philox_words": fnv1a(iter([random_ref.philox_words(_KEY, _COUNTER, 7, 1, 3, 70001)])),
-        "tensor.philox_uniform_f32": fnv1a(iter([random_ref.philox_uniform_f32(_KEY, _COUNTER, 1, 70001)])),
-        "tensor.philox_normal_f32": fnv1a(iter([random_ref.philox_normal_f32(_KEY, _COUNTER, 1, 70001)])),
-    } | selftest_linalg_ref.digests()
+    return (
+        elementwise_digests()
+        | {
+            **special_digests(),
+            **product_digests(),
+            **reduce_digests(),
+            "tensor.lanes_f32": fnv1a(probe_lanes_f32(awkward(seed, 32, f32)) for seed in range(100)),
+            "tensor.lanes_f64": fnv1a(probe_lanes_f64(awkward(seed, 32, f64)[:16]) for seed in range(100)),
+            "tensor.sum_f32": fnv1a(_sums(f32)),
+            "tensor.sum_f64": fnv1a(_sums(f64)),
+            "tensor.dot_f32": fnv1a(_dots(f32)),
+            "tensor.dot_f64": fnv1a(_dots(f64)),
+            "tensor.sum_rows_f32": fnv1a(_row_sums(f32)),
+            "tensor.sum_rows_f64": fnv1a(_row_sums(f64)),
+            "tensor.sum_columns_f32": fnv1a(_column_sums(f32)),
+            "tensor.sum_columns_f64": fnv1a(_column_sums(f64)),
+            "tensor.matmul_f32": fnv1a(_products(f32)),
+            "tensor.matmul_f64": fnv1a(_products(f64)),
+            "tensor.exp_f32": fnv1a(_unary(elementary_ref.exp_f32, f32)),
+            "tensor.log_f32": fnv1a(_unary(elementary_ref.log_f32, f32)),
+            "tensor.sin_f32": fnv1a(_unary(elementary_ref.sin_f32, f32)),
+            "tensor.cos_f32": fnv1a(_unary(elementary_ref.cos_f32, f32)),
+            "tensor.tanh_f32": fnv1a(_unary(elementary_ref.tanh_f32, f32)),
+            "tensor.erf_f32": fnv1a(_unary(elementary_ref.erf_f32, f32)),
+            "tensor.sqrt_f32": fnv1a(_unary(elementary_ref.sqrt_f32, f32)),
+            "tensor.exp_f64": fnv1a(_unary(elementary_ref.exp_f64, f64)),
+            "tensor.log_f64": fnv1a(_unary(elementary_ref.log_f64, f64)),
+            "tensor.sqrt_f64": fnv1a(_unary(elementary_ref.sqrt_f64, f64)),
+            "tensor.pow_f32": fnv1a(_powers()),
+            "tensor.philox_words": fnv1a(iter([random_ref.philox_words(_KEY, _COUNTER, 7, 1, 3, 70001)])),
+            "tensor.philox_uniform_f32": fnv1a(iter([random_ref.philox_uniform_f32(_KEY, _COUNTER, 1, 70001)])),
+            "tensor.philox_normal_f32": fnv1a(iter([random_ref.philox_normal_f32(_KEY, _COUNTER, 1, 70001)])),
+        }
+        | selftest_linalg_ref.digests()
+    )
 
 
 def fnv1a(parts: Iterator[Any] | bytes) -> str:

@@ -22,7 +22,7 @@ Tensor = Any
 Outs = tuple[Tensor, ...]
 
 
-class Call(_kernels.PrimitiveBase):
+class Call(_kernels.PrimitiveBase):  # type: ignore[misc]
     """One call of a function that goes on the tape as a whole: a row made for the occasion.
 
     `evaluate` runs the function on the tensors; `vjp` is its derivative. Results are always a tuple.

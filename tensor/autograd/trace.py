@@ -70,7 +70,7 @@ def levels_active() -> bool:
     return _levels.carrying > 0 or _levels.grads > 0
 
 
-class Tracer(_kernels.Tensor):
+class Tracer(_kernels.Tensor):  # type: ignore[misc]
     """A tensor without elements of its own; the subclasses are BatchTracer and JvpTracer."""
 
     __slots__ = ("main",)

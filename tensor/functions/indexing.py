@@ -102,7 +102,8 @@ def _where_true(mask: Tensor) -> tuple[Tensor, ...]:
     """The positions of the true elements in row-major order, one int64 tensor a dimension."""
     if mask.is_traced:
         raise TraceError("index: a boolean index under a transformation has no known size (hint: tensor.where)")
-    return _kernels.true_positions(mask)
+    columns: tuple[Tensor, ...] = _kernels.true_positions(mask)
+    return columns
 
 
 def _checked(index: Tensor, n: int, d: int) -> Tensor:
