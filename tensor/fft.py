@@ -12,6 +12,7 @@ from typing import Any, Literal
 from tensor import _kernels
 from tensor.errors import AxisError, DtypeError, ShapeError
 from tensor.primitives import rules
+from tensor.primitives.spectral import FFT, IRFFT, RFFT
 
 __all__ = [
     "fft",
@@ -74,7 +75,7 @@ def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
     """
     _real("rfft", x)
     divide = _divisor("rfft", norm, _FORWARD)
-    return _along("rfft", x, n, axis, lambda y: rules.call("rfft", y, divide=divide))
+    return _along("rfft", x, n, axis, lambda y: rules.apply(RFFT, (y,), {"divide": divide}))
 
 
 def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
@@ -247,7 +248,8 @@ def _as_complex(name: str, x: Tensor) -> Tensor:
 
 
 def _complex(y: Tensor, inverse: bool, divide: int) -> Tensor:
-    return rules.call("fft", _as_complex("ifft" if inverse else "fft", y), inverse=inverse, divide=divide)
+    x = _as_complex("ifft" if inverse else "fft", y)
+    return rules.apply(FFT, (x,), {"inverse": inverse, "divide": divide})
 
 
 def _axis(name: str, axis: int, ndim: int) -> int:
@@ -287,7 +289,7 @@ def _to_real(name: str, x: Tensor, n: int | None, axis: int, divide: int) -> Ten
     count = 2 * (y.shape[at] - 1) if n is None else n
     if count < 1:
         raise ShapeError(f"{name}: n must be at least 1, got {count}")
-    return _along(name, y, count // 2 + 1, at, lambda z: rules.call("irfft", z, n=count, divide=divide))
+    return _along(name, y, count // 2 + 1, at, lambda z: rules.apply(IRFFT, (z,), {"n": count, "divide": divide}))
 
 
 def _sizes_and_axes(

@@ -11,7 +11,7 @@ from typing import Any
 
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
-from tensor.primitives import rules
+from tensor.primitives import rules, sparse
 
 __all__ = ["BSR", "COO", "CSR", "bsmm", "from_scipy", "sddmm", "spmm"]
 
@@ -46,7 +46,7 @@ class CSR:
 
     def rows(self) -> Tensor:
         """The row of each stored value, int64[stored]."""
-        return rules.call("csr_rows", self.starts, count=self.values.shape[0])
+        return rules.apply(sparse.CSR_ROWS, (self.starts,), {"count": self.values.shape[0]})
 
     def to_coo(self) -> COO:
         """The same matrix stored by place."""
@@ -149,9 +149,10 @@ def spmm(a: CSR | COO, dense: Tensor) -> Tensor:
     if not isinstance(a, (CSR, COO)):
         raise TypeError(f"spmm: expected a CSR or COO matrix, got {type(a).__name__}")
     if isinstance(a, CSR):
-        return _product("spmm", a, dense, lambda x: rules.call("spmm_csr", a.values, a.columns, a.starts, x))
-    rows = a.shape[0]
-    return _product("spmm", a, dense, lambda x: rules.call("spmm_coo", a.values, a.rows, a.columns, x, rows=rows))
+        return _product("spmm", a, dense, lambda x: rules.apply(sparse.SPMM_CSR, (a.values, a.columns, a.starts, x)))
+    params = {"rows": a.shape[0]}
+    places = (a.values, a.rows, a.columns)
+    return _product("spmm", a, dense, lambda x: rules.apply(sparse.SPMM_COO, (*places, x), params))
 
 
 def bsmm(a: BSR, dense: Tensor) -> Tensor:
@@ -164,7 +165,7 @@ def bsmm(a: BSR, dense: Tensor) -> Tensor:
     """
     if not isinstance(a, BSR):
         raise TypeError(f"bsmm: expected a BSR matrix, got {type(a).__name__}")
-    return _product("bsmm", a, dense, lambda x: rules.call("bsmm", a.values, a.columns, a.starts, x))
+    return _product("bsmm", a, dense, lambda x: rules.apply(sparse.BSMM, (a.values, a.columns, a.starts, x)))
 
 
 def sddmm(a: Tensor, b: Tensor, mask: CSR | COO) -> CSR | COO:
@@ -182,7 +183,7 @@ def sddmm(a: Tensor, b: Tensor, mask: CSR | COO) -> CSR | COO:
     if (a.shape[0], b.shape[-1]) != mask.shape:
         raise ShapeError(f"sddmm: a {a.shape} and b {b.shape} do not make the mask's shape {mask.shape}")
     rows = mask.rows() if isinstance(mask, CSR) else mask.rows
-    values = rules.call("sddmm", a, b, rows, mask.columns) * mask.values
+    values = rules.apply(sparse.SDDMM, (a, b, rows, mask.columns)) * mask.values
     if isinstance(mask, CSR):
         return CSR(values, mask.columns, mask.starts, mask.shape)
     return COO(values, mask.rows, mask.columns, mask.shape)

@@ -138,16 +138,23 @@ struct Reflector {
 // x[n] becomes v with v[0] = 1 and (1 − conj(τ)·v·vᴴ)·x = β·e₁. Where τ = 0, x is not used.
 template <bool C>
 inline Reflector reflector(Row x, size_t n) {
+  double most = 0;
+  for (size_t k = 0; k < n; ++k) {
+    if (magnitude(x.re[k]) > most) most = magnitude(x.re[k]);
+    if (C && magnitude(x.im[k]) > most) most = magnitude(x.im[k]);
+  }
+  const double factor = power_of_2_below(most);
+  scale<C>(x, factor, n);
   const double rest = norm_squared<C>(x + 1, n - 1);
   const Number head = at<C>(x, 0);
-  if (rest == 0 && (!C || head.im == 0)) return {{0.0, 0.0}, head.re};
+  if (rest == 0 && (!C || head.im == 0)) return {{0.0, 0.0}, head.re / factor};
   double size = fma1(head.re, head.re, rest);
   if (C) size = fma1(head.im, head.im, size);
   const double beta = -with_sign(root(size), head.re);
   const Number tau{(beta - head.re) / beta, C ? -head.im / beta : 0.0};
   over<C>(x, Divisor<C>({head.re - beta, head.im}), n);
   set<C>(x, 0, {1.0, 0.0});
-  return {tau, beta};
+  return {tau, beta / factor};
 }
 
 // Rows first … first + n of a, columns from … from + k, become (1 − τ·v·vᴴ) times themselves.

@@ -40,8 +40,11 @@ inline bool set_turn(const Turns& t, size_t k, double app, double aqq, Number ap
   double size = magnitude(apq.re);
   Number unit{apq.re < 0 ? -1.0 : 1.0, 0.0};
   if constexpr (C) {
-    size = root(fma1(apq.re, apq.re, apq.im * apq.im));
-    unit = size == 0 ? Number{1.0, 0.0} : Number{apq.re / size, apq.im / size};
+    const double a = magnitude(apq.re), b = magnitude(apq.im);
+    const double factor = power_of_2_below(a != a ? b : b != b ? a : a > b ? a : b);
+    const double re = apq.re * factor, im = apq.im * factor, r = root(fma1(re, re, im * im));
+    size = r / factor;
+    unit = r == 0 ? Number{1.0, 0.0} : Number{re / r, im / r};
   }
   const bool turned = size > small * (root(magnitude(app)) * root(magnitude(aqq))) && size > floor;
   double s = 0, shift = 0, move = 0;
@@ -236,7 +239,9 @@ inline int32_t rotate_until_orthogonal(const Matrix<C>& r, const Matrix<C>& v, s
       bool turning = false;
       for (size_t k = 0; k < h; ++k) {
         const Row p = r.row(rows[k]), q = r.row(rows[h + k]);
-        turning |= set_turn<C>(t, k, norm_squared<C>(p, n), norm_squared<C>(q, n), dot<C>(p, q, n), small, 0.0);
+        const double pp = norm_squared<C>(p, n), qq = norm_squared<C>(q, n);
+        const Number pq = pp < kTiny || qq < kTiny ? Number{0.0, 0.0} : dot<C>(p, q, n);
+        turning |= set_turn<C>(t, k, pp, qq, pq, small, 0.0);
       }
       if (turning) {
         needed = true;
@@ -303,27 +308,23 @@ inline int32_t svd_tall(const SvdSpace<C>& s, size_t m, size_t n, size_t columns
   }
   const int32_t status = rotate_until_orthogonal<C>(s.r, s.v, n, s.t, s.rows, s.v_rows);
   if (status != 0) return status;
-  for (size_t i = 0; i < n; ++i) {
-    const Row x = s.r.row(s.rows[i]);
-    double squared = norm_squared<C>(x, n), lift = 1.0;
-    if (squared < kTiny) {
-      scale<C>(x, kLift, n);
-      squared = norm_squared<C>(x, n);
-      lift = kLift;
-    }
-    const double size = root(squared);
-    s.sizes[i] = size / lift;
-    s.negative[i] = -s.sizes[i];
-    copy<C>(s.units.row(i), x, n);
-    if (size != 0) divide<C>(s.units.row(i), size, n);
-    else clear<C>(s.units.row(i), n);
-  }
-  sort_stable(s.negative, s.order, s.scratch, n);
   size_t rank = 0;
   for (size_t i = 0; i < n; ++i) {
-    copy<C>(s.left.row(i), s.units.row(s.order[i]), n);
-    if (s.sizes[i] != 0) ++rank;
+    const Row x = s.r.row(s.rows[i]);
+    const double squared = norm_squared<C>(x, n);
+    copy<C>(s.units.row(i), x, n);
+    if (squared < kTiny) {  // too short for a direction
+      scale<C>(x, kLift, n);
+      s.sizes[i] = root(norm_squared<C>(x, n)) / kLift;
+    } else {
+      ++rank;
+      s.sizes[i] = root(squared);
+      divide<C>(s.units.row(i), s.sizes[i], n);
+    }
+    s.negative[i] = -s.sizes[i];
   }
+  sort_stable(s.negative, s.order, s.scratch, n);
+  for (size_t i = 0; i < n; ++i) copy<C>(s.left.row(i), s.units.row(s.order[i]), n);
   if (rank < n) {  // the other right vectors: any basis of what is left
     for (size_t i = 0; i < n; ++i) {
       for (size_t j = 0; j < rank; ++j) {

@@ -1,4 +1,5 @@
-"""Rows of linear algebra: decompositions, solutions, determinants of the matrices in the last two dimensions.
+"""Rows of linear algebra: Cholesky, LU, solutions, determinants of the matrices in the last two dimensions; and what
+all rows of matrices are made of.
 
 Everything is computed in float64 and rounded once, each matrix by itself. Gradients: M. B. Giles, "An extended
 collection of matrix derivative results for forward and reverse mode AD" (2008); S. F. Walter and L. Lehmann,
@@ -12,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tensor.errors import DtypeError, GradientError, LinalgError, ShapeError
+from tensor.errors import DtypeError, LinalgError, ShapeError
 from tensor.primitives.primitive import Primitive, Sample, keep
 from tensor.primitives.registry import register
 from tensor.primitives.rules import call, equal_dtypes, leading_batch
@@ -33,7 +34,7 @@ _OPS = ("cholesky", "lu", "det", "slogdet", "solve", "tri_solve", "inv", "qr", "
 # --- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def _matrix(name: str, x: Any, *, square: bool) -> tuple[int, ...]:
+def matrix_batch(name: str, x: Any, *, square: bool) -> tuple[int, ...]:
     """The leading dimensions of x, after checking that it is a matrix, or a batch of them."""
     if name_of(x.dtype) not in DTYPES:
         hint = "float32" if name_of(x.dtype) not in ("int64", "uint64") else "float64"
@@ -45,7 +46,7 @@ def _matrix(name: str, x: Any, *, square: bool) -> tuple[int, ...]:
     return tuple(x.shape[:-2])
 
 
-def _real(x: Any) -> Any:
+def real_type(x: Any) -> Any:
     """The element type of x's real parts."""
     name = _REAL_OF.get(name_of(x.dtype))
     if name is None:
@@ -59,7 +60,7 @@ def _integers(x: Any) -> Any:
 
 def _square_shape(name: str) -> Callable[[Sequence[Any], Params], Spec]:
     def rule(specs: Sequence[Any], params: Params) -> Spec:
-        _matrix(name, specs[0], square=True)
+        matrix_batch(name, specs[0], square=True)
         return Spec(tuple(specs[0].shape), specs[0].dtype, specs[0].device)
 
     return rule
@@ -68,7 +69,7 @@ def _square_shape(name: str) -> Callable[[Sequence[Any], Params], Spec]:
 def _solve_shape(name: str) -> Callable[[Sequence[Any], Params], Spec]:
     def rule(specs: Sequence[Any], params: Params) -> Spec:
         a, b = specs
-        batch = _matrix(name, a, square=True)
+        batch = matrix_batch(name, a, square=True)
         dtype = equal_dtypes(name, specs)
         if tuple(b.shape[:-2]) != batch or len(b.shape) != len(a.shape) or b.shape[-2] != a.shape[-1]:
             shapes = f"a = {tuple(a.shape)} and b = {tuple(b.shape)}"
@@ -158,7 +159,7 @@ def _twin(name: str, cores: tuple[int, ...]) -> Callable[[tuple[Any, ...], Param
 _ROWS: dict[str, Primitive] = {}
 
 
-def _cost(flops: Callable[[int, int], float]) -> Callable[[Any, Any, Params], tuple[int, int]]:
+def flops_of(flops: Callable[[int, int], float]) -> Callable[[Any, Any, Params], tuple[int, int]]:
     def cost(specs: Sequence[Any], outs: Sequence[Any], params: Params) -> tuple[int, int]:
         m, n = specs[0].shape[-2:]
         each = flops(m, n) * (4 if name_of(specs[0].dtype) in _REAL_OF else 1)
@@ -167,7 +168,7 @@ def _cost(flops: Callable[[int, int], float]) -> Callable[[Any, Any, Params], tu
     return cost
 
 
-def _row(name: str, cores: tuple[int, ...], inputs: int = 1, **fields: Any) -> Primitive:
+def linalg_row(name: str, cores: tuple[int, ...], inputs: int = 1, **fields: Any) -> Primitive:
     row = register(
         Primitive(
             name,
@@ -195,33 +196,33 @@ def adjoint(x: Tensor) -> Tensor:
     return conj(x.mT)
 
 
-def _lower(x: Tensor, k: int = 0) -> Tensor:
+def lower_part(x: Tensor, k: int = 0) -> Tensor:
     from tensor.functions.creation import tril
 
     return tril(x, k=k)
 
 
-def _upper(x: Tensor, k: int = 0) -> Tensor:
+def upper_part(x: Tensor, k: int = 0) -> Tensor:
     from tensor.functions.creation import triu
 
     return triu(x, k=k)
 
 
-def _solved(a: Tensor, b: Tensor, lower: bool, unit: bool = False) -> Tensor:
+def tri_solved(a: Tensor, b: Tensor, lower: bool, unit: bool = False) -> Tensor:
     return call("tri_solve", a, b, lower=lower, unit=unit)
 
 
-def _diagonal_only(x: Tensor) -> Tensor:
-    return _upper(_lower(x))
+def diagonal_part(x: Tensor) -> Tensor:
+    return upper_part(lower_part(x))
 
 
-def _eye(x: Tensor, n: int) -> Tensor:
+def identity(x: Tensor, n: int) -> Tensor:
     from tensor.functions.creation import eye
 
     return eye(n, dtype=x.dtype, device=x.device)
 
 
-def _real_part(x: Tensor) -> Tensor:
+def real_part(x: Tensor) -> Tensor:
     """The real part, as the type of x."""
     if name_of(x.dtype) not in _REAL_OF:
         return x
@@ -240,7 +241,7 @@ def _without_zeros(x: Tensor) -> tuple[Tensor, Tensor]:
     return none, where(none, ones((), dtype=x.dtype, device=x.device), x)
 
 
-def _quotient(x: Tensor, differences: Tensor) -> Tensor:
+def quotient(x: Tensor, differences: Tensor) -> Tensor:
     """x / differences, 0 where a difference is 0."""
     from tensor.functions.creation import zeros
     from tensor.functions.elementwise import where
@@ -252,7 +253,7 @@ def _quotient(x: Tensor, differences: Tensor) -> Tensor:
 # --- samples ---------------------------------------------------------------------------------------------------------
 
 
-def _normal(rng: np.random.Generator, *shape: int) -> Any:
+def normal(rng: np.random.Generator, *shape: int) -> Any:
     return rng.normal(size=shape)
 
 
@@ -263,19 +264,12 @@ def _positive(rng: np.random.Generator, *shape: int) -> Any:
     return a @ np.swapaxes(a, -1, -2) + shape[-1] * np.eye(shape[-1])
 
 
-def _symmetric(rng: np.random.Generator, n: int) -> Any:
-    import numpy as np
-
-    a = 0.1 * rng.normal(size=(n, n))
-    return a + a.T + np.diag(np.arange(n) - 1.25)  # eigenvalues that keep apart
-
-
 def _square_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield Sample(_normal(rng, 3, 3))
-    yield Sample(_normal(rng, 2, 4, 4))
-    yield Sample(_normal(rng, 1, 1))
-    yield Sample(_normal(rng, 0, 2, 2))
-    yield Sample(_normal(rng, 9, 9), gradcheck=False)
+    yield Sample(normal(rng, 3, 3))
+    yield Sample(normal(rng, 2, 4, 4))
+    yield Sample(normal(rng, 1, 1))
+    yield Sample(normal(rng, 0, 2, 2))
+    yield Sample(normal(rng, 9, 9), gradcheck=False)
 
 
 # --- Cholesky --------------------------------------------------------------------------------------------------------
@@ -284,9 +278,9 @@ def _square_samples(rng: np.random.Generator) -> Iterator[Sample]:
 def _cholesky_vjp(g: Tensor, node: Any) -> tuple[Tensor]:
     factor = node.outputs[0]
     up = adjoint(factor)
-    s = _lower(up @ g)
-    s = s - _diagonal_only(s) / 2
-    s = _solved(up, adjoint(_solved(up, adjoint(s), lower=False)), lower=False)
+    s = lower_part(up @ g)
+    s = s - diagonal_part(s) / 2
+    s = tri_solved(up, adjoint(tri_solved(up, adjoint(s), lower=False)), lower=False)
     return ((s + adjoint(s)) / 2,)
 
 
@@ -297,19 +291,19 @@ def _cholesky_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
     return np.linalg.cholesky((x + np.conj(np.swapaxes(x, -1, -2))) / 2)
 
 
-CHOLESKY = _row(
+CHOLESKY = linalg_row(
     "cholesky",
     (2,),
     summary="The lower triangular factor of a positive definite matrix: factor · its adjoint = (x + its adjoint) / 2.",
     shape=_square_shape("cholesky"),
     keeps=keep(outputs=(0,)),
     vjp=_cholesky_vjp,
-    cost=_cost(lambda m, n: n**3 / 3),
+    cost=flops_of(lambda m, n: n**3 / 3),
     samples=lambda rng: [
         Sample(_positive(rng, 3, 3), hermitian=(0,)),
         Sample(_positive(rng, 2, 4, 4), hermitian=(0,)),
         Sample(_positive(rng, 1, 1), hermitian=(0,)),
-        Sample(_normal(rng, 0, 2, 2)),
+        Sample(normal(rng, 0, 2, 2)),
         Sample(_positive(rng, 10, 10), gradcheck=False, hermitian=(0,)),
     ],
     oracle=_cholesky_oracle,
@@ -321,7 +315,7 @@ CHOLESKY = _row(
 
 def _lu_shape(specs: Sequence[Any], params: Params) -> tuple[Spec, Spec]:
     x = specs[0]
-    batch = _matrix("lu", x, square=False)
+    batch = matrix_batch("lu", x, square=False)
     rows = Spec((*batch, x.shape[-2]), _integers(x), x.device)
     return Spec(tuple(x.shape), x.dtype, x.device), rows
 
@@ -334,20 +328,20 @@ def _lu_vjp(g: Any, node: Any) -> tuple[Tensor]:
     m, n = packed.shape[-2:]
     k = min(m, n)
     square, g_square = packed[..., :k, :k], g[..., :k, :k]
-    up = _upper(square)
-    g_lower, g_upper = _lower(g_square, -1), _upper(g_square)
-    down = adjoint(_lower(square, -1) + _eye(packed, k))  # unit upper triangular
+    up = upper_part(square)
+    g_lower, g_upper = lower_part(g_square, -1), upper_part(g_square)
+    down = adjoint(lower_part(square, -1) + identity(packed, k))  # unit upper triangular
     rest = None
     if m > n:
         below, g_below = packed[..., k:, :], g[..., k:, :]
         rest = _right(g_below, up)
-        g_upper = g_upper - _upper(adjoint(below) @ rest)
+        g_upper = g_upper - upper_part(adjoint(below) @ rest)
     elif n > m:
         beside, g_beside = packed[..., k:], g[..., k:]
-        rest = _solved(down, g_beside, lower=False, unit=True)
-        g_lower = g_lower - _lower(rest @ adjoint(beside), -1)
-    middle = _lower(down @ g_lower, -1) + _upper(g_upper @ adjoint(up))
-    result = _right(_solved(down, middle, lower=False, unit=True), up)
+        rest = tri_solved(down, g_beside, lower=False, unit=True)
+        g_lower = g_lower - lower_part(rest @ adjoint(beside), -1)
+    middle = lower_part(down @ g_lower, -1) + upper_part(g_upper @ adjoint(up))
+    result = _right(tri_solved(down, middle, lower=False, unit=True), up)
     if rest is not None:
         result = concat([result, rest], axis=-2 if m > n else -1)
     return (_rows_back(result, rows),)
@@ -355,7 +349,7 @@ def _lu_vjp(g: Any, node: Any) -> tuple[Tensor]:
 
 def _right(x: Tensor, up: Tensor) -> Tensor:
     """x · (upᴴ)⁻¹ for an upper triangular matrix."""
-    return adjoint(_solved(up, adjoint(x), lower=False))
+    return adjoint(tri_solved(up, adjoint(x), lower=False))
 
 
 def _rows_back(x: Tensor, rows: Tensor) -> Tensor:
@@ -367,19 +361,19 @@ def _rows_back(x: Tensor, rows: Tensor) -> Tensor:
     return take_along_axis(x, broadcast_to(back.unsqueeze(-1), x.shape), axis=-2)
 
 
-LU = _row(
+LU = linalg_row(
     "lu",
     (2, 1),
     summary="L (below its diagonal of ones) and U in one matrix, and the row of x that each row is; the largest pivot.",
     shape=_lu_shape,
     keeps=keep(outputs=(0, 1)),
     vjp=_lu_vjp,
-    cost=_cost(lambda m, n: 2 * m * n * min(m, n) / 3),
+    cost=flops_of(lambda m, n: 2 * m * n * min(m, n) / 3),
     samples=lambda rng: [
-        Sample(_normal(rng, 3, 3)),
-        Sample(_normal(rng, 2, 4, 3)),
-        Sample(_normal(rng, 2, 5)),
-        Sample(_normal(rng, 0, 2)),
+        Sample(normal(rng, 3, 3)),
+        Sample(normal(rng, 2, 4, 3)),
+        Sample(normal(rng, 2, 5)),
+        Sample(normal(rng, 0, 2)),
     ],
 )
 
@@ -398,7 +392,7 @@ def _conj(x: Tensor) -> Tensor:
 
 
 def _scalar_shape(specs: Sequence[Any], params: Params) -> Spec:
-    return Spec(_matrix("det", specs[0], square=True), specs[0].dtype, specs[0].device)
+    return Spec(matrix_batch("det", specs[0], square=True), specs[0].dtype, specs[0].device)
 
 
 def _numpy(name: str) -> Callable[[tuple[Any, ...], Params], Any]:
@@ -411,14 +405,14 @@ def _numpy(name: str) -> Callable[[tuple[Any, ...], Params], Any]:
     return oracle
 
 
-DET = _row(
+DET = linalg_row(
     "det",
     (0,),
     summary="The determinant, by LU.",
     shape=_scalar_shape,
     keeps=keep(inputs=(0,), outputs=(0,)),
     vjp=_det_vjp,
-    cost=_cost(lambda m, n: 2 * n**3 / 3),
+    cost=flops_of(lambda m, n: 2 * n**3 / 3),
     samples=_square_samples,
     oracle=_numpy("det"),
 )
@@ -426,8 +420,8 @@ DET = _row(
 
 def _slogdet_shape(specs: Sequence[Any], params: Params) -> tuple[Spec, Spec]:
     x = specs[0]
-    batch = _matrix("slogdet", x, square=True)
-    return Spec(batch, x.dtype, x.device), Spec(batch, _real(x), x.device)
+    batch = matrix_batch("slogdet", x, square=True)
+    return Spec(batch, x.dtype, x.device), Spec(batch, real_type(x), x.device)
 
 
 def _slogdet_vjp(g: Any, node: Any) -> tuple[Tensor]:
@@ -442,14 +436,14 @@ def _slogdet_vjp(g: Any, node: Any) -> tuple[Tensor]:
     return (factor.unsqueeze(-1).unsqueeze(-1) * adjoint(call("inv", x)),)
 
 
-SLOGDET = _row(
+SLOGDET = linalg_row(
     "slogdet",
     (0, 0),
     summary="The sign of the determinant (of size 1, or 0) and the logarithm of its size.",
     shape=_slogdet_shape,
     keeps=keep(inputs=(0,), outputs=(0,)),
     vjp=_slogdet_vjp,
-    cost=_cost(lambda m, n: 2 * n**3 / 3),
+    cost=flops_of(lambda m, n: 2 * n**3 / 3),
     samples=_square_samples,
     oracle=_numpy("slogdet"),
 )
@@ -461,7 +455,7 @@ def _solve_vjp(g: Tensor, node: Any) -> tuple[Tensor, Tensor]:
     return -(g_b @ adjoint(y)), g_b
 
 
-SOLVE = _row(
+SOLVE = linalg_row(
     "solve",
     (2,),
     inputs=2,
@@ -469,11 +463,11 @@ SOLVE = _row(
     shape=_solve_shape("solve"),
     keeps=keep(inputs=(0,), outputs=(0,)),
     vjp=_solve_vjp,
-    cost=_cost(lambda m, n: 2 * n**3 / 3),
+    cost=flops_of(lambda m, n: 2 * n**3 / 3),
     samples=lambda rng: [
-        Sample(_normal(rng, 3, 3), _normal(rng, 3, 2)),
-        Sample(_normal(rng, 2, 4, 4), _normal(rng, 2, 4, 1)),
-        Sample(_normal(rng, 2, 2), _normal(rng, 2, 0)),
+        Sample(normal(rng, 3, 3), normal(rng, 3, 2)),
+        Sample(normal(rng, 2, 4, 4), normal(rng, 2, 4, 1)),
+        Sample(normal(rng, 2, 2), normal(rng, 2, 0)),
     ],
     oracle=_numpy("solve"),
 )
@@ -481,10 +475,10 @@ SOLVE = _row(
 
 def _tri_solve_vjp(g: Tensor, node: Any) -> tuple[Tensor, Tensor]:
     a, y, p = node.inputs[0], node.outputs[0], node.params
-    g_b = _solved(adjoint(a), g, not p["lower"], p["unit"])
+    g_b = tri_solved(adjoint(a), g, not p["lower"], p["unit"])
     k = 1 if p["unit"] else 0
     g_a = -(g_b @ adjoint(y))
-    return (_lower(g_a, -k) if p["lower"] else _upper(g_a, k)), g_b
+    return (lower_part(g_a, -k) if p["lower"] else upper_part(g_a, k)), g_b
 
 
 def _tri_solve_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
@@ -500,10 +494,10 @@ def _tri_solve_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
 def _tri_solve_samples(rng: np.random.Generator) -> Iterator[Sample]:
     for lower in (False, True):
         for unit in (False, True):
-            yield Sample(_positive(rng, 2, 3, 3), _normal(rng, 2, 3, 2), params={"lower": lower, "unit": unit})
+            yield Sample(_positive(rng, 2, 3, 3), normal(rng, 2, 3, 2), params={"lower": lower, "unit": unit})
 
 
-TRI_SOLVE = _row(
+TRI_SOLVE = linalg_row(
     "tri_solve",
     (2,),
     inputs=2,
@@ -511,7 +505,7 @@ TRI_SOLVE = _row(
     shape=_solve_shape("tri_solve"),
     keeps=keep(inputs=(0,), outputs=(0,)),
     vjp=_tri_solve_vjp,
-    cost=_cost(lambda m, n: n * n),
+    cost=flops_of(lambda m, n: n * n),
     samples=_tri_solve_samples,
     oracle=_tri_solve_oracle,
 )
@@ -522,169 +516,14 @@ def _inv_vjp(g: Tensor, node: Any) -> tuple[Tensor]:
     return (-(y @ g @ y),)
 
 
-INV = _row(
+INV = linalg_row(
     "inv",
     (2,),
     summary="The inverse, by LU with the largest pivot.",
     shape=_square_shape("inv"),
     keeps=keep(outputs=(0,)),
     vjp=_inv_vjp,
-    cost=_cost(lambda m, n: 2 * n**3),
+    cost=flops_of(lambda m, n: 2 * n**3),
     samples=_square_samples,
     oracle=_numpy("inv"),
-)
-
-
-# --- QR --------------------------------------------------------------------------------------------------------------
-
-
-def _qr_shape(specs: Sequence[Any], params: Params) -> tuple[Spec, Spec]:
-    x = specs[0]
-    batch = _matrix("qr", x, square=False)
-    m, n = x.shape[-2:]
-    k = m if params["full"] else min(m, n)
-    return Spec((*batch, m, k), x.dtype, x.device), Spec((*batch, k, n), x.dtype, x.device)
-
-
-def _qr_vjp(g: Any, node: Any) -> tuple[Tensor]:
-    q, r = node.outputs
-    g_q, g_r = g
-    m, k, n = q.shape[-2], q.shape[-1], r.shape[-1]
-    if k > n:
-        raise GradientError("qr: mode 'complete' of a tall matrix has no gradient (hint: mode='reduced')")
-    if n == k:
-        return (_qr_gradient(q, r, g_q, g_r),)
-    from tensor.functions.manipulation import concat
-
-    beside, g_beside = r[..., k:], g_r[..., k:]  # R = [U | V], V = Qᴴ·Y
-    g_y = q @ g_beside
-    y = q @ beside
-    g_x = _qr_gradient(q, r[..., :k], g_q + y @ adjoint(g_beside), g_r[..., :k])
-    assert m == k
-    return (concat([g_x, g_y], axis=-1),)
-
-
-def _qr_gradient(q: Tensor, r: Tensor, g_q: Tensor, g_r: Tensor) -> Tensor:
-    s = _upper(g_r @ adjoint(r) - adjoint(q) @ g_q)
-    s = s + adjoint(s) - _real_part(_diagonal_only(s))
-    return adjoint(_solved(r, adjoint(g_q + q @ s), lower=False))
-
-
-def _mode_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    for shape in ((3, 3), (2, 5, 3), (2, 4), (1, 1), (0, 2)):
-        full = shape[-2] <= shape[-1]
-        yield Sample(_normal(rng, *shape), params={"full": False})
-        yield Sample(_normal(rng, *shape), params={"full": True}, gradcheck=full)
-
-
-QR = _row(
-    "qr",
-    (2, 2),
-    summary="Orthonormal columns times an upper triangular matrix, by Householder reflections; `full`: all columns.",
-    shape=_qr_shape,
-    keeps=keep(outputs=(0, 1)),
-    vjp=_qr_vjp,
-    cost=_cost(lambda m, n: 4 * m * n * min(m, n)),
-    samples=_mode_samples,
-)
-
-
-# --- eigenvalues and singular values ---------------------------------------------------------------------------------
-
-
-def _eigh_shape(specs: Sequence[Any], params: Params) -> tuple[Spec, Spec]:
-    x = specs[0]
-    batch = _matrix("eigh", x, square=True)
-    return Spec((*batch, x.shape[-1]), _real(x), x.device), Spec(tuple(x.shape), x.dtype, x.device)
-
-
-def _eigh_vjp(g: Any, node: Any) -> tuple[Tensor]:
-    from tensor.functions.promotion import cast_to
-
-    w, v = node.outputs
-    g_w, g_v = g
-    n = w.shape[-1]
-    up = adjoint(v)
-    inner = _quotient(up @ g_v, cast_to(w.unsqueeze(-2) - w.unsqueeze(-1), v.dtype))
-    inner = inner + cast_to(g_w.unsqueeze(-1), v.dtype) * _eye(v, n)
-    s = v @ inner @ up
-    return ((s + adjoint(s)) / 2,)
-
-
-def _eigh_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    yield Sample(_symmetric(rng, 3), params={"check": True}, dtypes=REALS, hermitian=(0,))
-    yield Sample(_symmetric(rng, 4)[None] * [[[1.0]], [[-2.0]]], params={"check": True}, dtypes=REALS, hermitian=(0,))
-    yield Sample(_symmetric(rng, 7), params={"check": True}, gradcheck=False, hermitian=(0,))
-    yield Sample(rng.normal(size=(2, 5, 5)), params={"check": False}, gradcheck=False)
-    yield Sample(_normal(rng, 0, 0), params={"check": True})
-
-
-EIGH = _row(
-    "eigh",
-    (1, 2),
-    summary="Eigenvalues, ascending, and eigenvectors (columns) of (x + its adjoint) / 2, by Jacobi rotations; `check` "
-    "refuses what is not Hermitian.",
-    shape=_eigh_shape,
-    keeps=keep(outputs=(0, 1)),
-    vjp=_eigh_vjp,
-    cost=_cost(lambda m, n: 60 * n**3),
-    samples=_eigh_samples,
-)
-
-
-def _svd_shape(specs: Sequence[Any], params: Params) -> tuple[Spec, Spec, Spec]:
-    x = specs[0]
-    batch = _matrix("svd", x, square=False)
-    m, n = x.shape[-2:]
-    k = min(m, n)
-    u, vh = ((m, m), (n, n)) if params["full"] else ((m, k), (k, n))
-    return (
-        Spec((*batch, *u), x.dtype, x.device),
-        Spec((*batch, k), _real(x), x.device),
-        Spec((*batch, *vh), x.dtype, x.device),
-    )
-
-
-def _svd_vjp(g: Any, node: Any) -> tuple[Tensor]:
-    from tensor.functions.promotion import cast_to
-
-    u, s, vh = node.outputs
-    g_u, g_s, g_vh = g
-    m, n, k = u.shape[-2], vh.shape[-1], s.shape[-1]
-    if u.shape[-1] > k or vh.shape[-2] > k:
-        raise GradientError("svd: full_matrices=True has no gradient unless the matrix is square (hint: False)")
-    squares = s * s
-    apart = cast_to(squares.unsqueeze(-2) - squares.unsqueeze(-1), u.dtype)
-    size = cast_to(s, u.dtype)
-    uh, v, g_v = adjoint(u), adjoint(vh), adjoint(g_vh)
-    left, right = uh @ g_u, vh @ g_v
-    inner = _quotient(left - adjoint(left), apart) * size.unsqueeze(-2)
-    inner = inner + size.unsqueeze(-1) * _quotient(right - adjoint(right), apart)
-    inner = inner + cast_to(g_s.unsqueeze(-1), u.dtype) * _eye(u, k)
-    result = u @ inner @ vh
-    if m > k:
-        result = result + ((g_u - u @ left) / size.unsqueeze(-2)) @ vh
-    if n > k:
-        result = result + u @ ((g_vh - adjoint(v @ right)) / size.unsqueeze(-1))
-    return (result,)
-
-
-def _svd_samples(rng: np.random.Generator) -> Iterator[Sample]:
-    for shape in ((3, 3), (2, 4, 2), (2, 5)):
-        yield Sample(_normal(rng, *shape), params={"full": False}, dtypes=REALS)
-        yield Sample(_normal(rng, *shape), params={"full": True}, gradcheck=shape[-1] == shape[-2], dtypes=REALS)
-    yield Sample(_normal(rng, 5, 3), params={"full": False}, gradcheck=False)
-    yield Sample(_normal(rng, 3, 4), params={"full": True}, gradcheck=False)
-    yield Sample(_normal(rng, 0, 2), params={"full": False})
-
-
-SVD = _row(
-    "svd",
-    (2, 1, 2),
-    summary="Left singular vectors, singular values (descending), adjoint of the right vectors, by rotations.",
-    shape=_svd_shape,
-    keeps=keep(outputs=(0, 1, 2)),
-    vjp=_svd_vjp,
-    cost=_cost(lambda m, n: 4 * m * n * min(m, n) + 60 * min(m, n) ** 3),
-    samples=_svd_samples,
 )

@@ -25,7 +25,7 @@ SMALL = 2.0**-53  # eigh: |apq| up to this times √|app·aqq| is taken for 0,
 FLOOR = 2.0**-106  # and up to this in a matrix whose largest element is about 1
 SMALL_DOT = 2.0**-50  # svd: this times √n, which the dot product of n elements can tell from 0
 ASYMMETRY_MAX = {"float32": 2.0**-16, "complex64": 2.0**-16, "float64": 2.0**-40, "complex128": 2.0**-40}
-_TINY, _LIFT = 2.0**-900, 2.0**500  # a row whose squared length is below is measured on a larger scale
+_TINY, _LIFT = 2.0**-900, 2.0**500  # a row whose squared length is below has no direction, and is measured lifted
 
 
 class Turns(NamedTuple):
@@ -48,9 +48,11 @@ def turns(app: F64, aqq: F64, apq: Planes, small: float, floor: float) -> Turns:
         size = np.abs(apq.re)
         unit = Planes(np.where(apq.re < 0, -1.0, 1.0))
     else:
-        size = np.sqrt(fma(apq.re, apq.re, apq.im * apq.im))
-        none = size == 0
-        unit = Planes(np.where(none, 1.0, apq.re / size), np.where(none, 0.0, apq.im / size))
+        scale = np.array([power_of_2(largest(apq[k])) for k in range(len(app))])
+        re, im = apq.re * scale, apq.im * scale
+        root = np.sqrt(fma(re, re, im * im))
+        size, none = root / scale, root == 0
+        unit = Planes(np.where(none, 1.0, re / root), np.where(none, 0.0, im / root))
     turned = size > small * (np.sqrt(np.abs(app)) * np.sqrt(np.abs(aqq)))
     turned &= size > floor
     theta = (aqq - app) / (size + size)
@@ -186,19 +188,17 @@ def _svd_tall(a: Planes, full: bool) -> tuple[Planes, F64, Planes]:
     rows[:n] = r
     np.fill_diagonal(turned.re, 1.0)
     _rotate_until_orthogonal(rows, turned)
-    sizes, units = np.zeros(n), Planes.zeros((n, n), a)
+    sizes, units, rank = np.zeros(n), Planes.zeros((n, n), a), 0
     for i in range(n):
-        squared, lift = norm_squared(rows[i]), 1.0
+        squared = norm_squared(rows[i])
         if squared < _TINY:
-            rows[i] = rows[i].scaled(_LIFT)
-            squared, lift = norm_squared(rows[i]), _LIFT
-        root = np.sqrt(squared)
-        sizes[i] = root / lift
-        if root != 0:
-            units[i] = rows[i].divided(root)
+            sizes[i] = np.sqrt(norm_squared(rows[i].scaled(_LIFT))) / _LIFT
+            continue
+        rank += 1
+        sizes[i] = np.sqrt(squared)
+        units[i] = rows[i].divided(sizes[i])
     order = np.argsort(-sizes, kind="stable")
     sizes, units, turned = sizes[order], units[order], turned[:n][order]
-    rank = int(np.count_nonzero(sizes))
     if rank < n:  # the other right vectors: any basis of what is left
         basis, _ = householder(units[:rank].adjoint.copy(), n)
         units[rank:] = basis[:, rank:].adjoint
@@ -227,7 +227,8 @@ def _rotate_until_orthogonal(rows: Planes, turned: Planes) -> None:
             app = np.array([norm_squared(rows[i]) for i in range(h)])
             aqq = np.array([norm_squared(rows[h + i]) for i in range(h)])
             parts = [dot(rows[i], rows[h + i]) for i in range(h)]
-            re, im = np.array([p[0] for p in parts]), np.array([p[1] for p in parts])
+            known = (app >= _TINY) & (aqq >= _TINY)
+            re, im = (np.where(known, [p[part] for p in parts], 0.0) for part in (0, 1))
             r = turns(app, aqq, Planes(re, None if rows.im is None else im), small, 0.0)
             if r.turned.any():
                 needed = True

@@ -212,10 +212,12 @@ def tri_solve(x: Array, b: Array, lower: bool, unit: bool) -> Array:  # [n, n], 
 
 def _reflector(x: Planes) -> tuple[Planes, Planes, float]:
     """v (whose first element is 1) and τ with (1 − conj(τ)·v·vᴴ)·x = β·e₁; τ = 0 where nothing is to be done."""
+    scale = power_of_2(largest(x))
+    x = x.scaled(scale)
     rest = norm_squared(x[1:])
     none = Planes.zeros((), x)
     if rest == 0 and (x.im is None or x.im[0] == 0):
-        return x, none, float(x.re[0])
+        return x, none, float(x.re[0]) / scale
     size = fma(x.re[0], x.re[0], rest)
     if x.im is not None:
         size = fma(x.im[0], x.im[0], size)
@@ -225,7 +227,7 @@ def _reflector(x: Planes) -> tuple[Planes, Planes, float]:
     v.re[0] = 1.0
     if v.im is not None:
         v.im[0] = 0.0
-    return v, tau, float(beta)
+    return v, tau, float(beta) / scale
 
 
 def _reflect(a: Planes, v: Planes, tau: Planes) -> None:

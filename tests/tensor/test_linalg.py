@@ -213,6 +213,29 @@ def test_sizes_from_the_smallest_to_the_largest_number_are_decomposed(dtype):
 
 
 @DTYPES
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10**6))
+def test_elements_of_very_different_sizes_are_decomposed(dtype, m, n, seed):
+    rng = np.random.default_rng(seed)
+    wide_range = [0, -10, -40, -100, -154, -170, -300, 20, 154, 300]
+    exponents = [0, -10, -30, -38, 20, 37] if EPSILON[dtype] > 1e-10 else wide_range
+    x = normal(seed, dtype, m, n).astype(np.clongdouble) * 10.0 ** rng.choice(exponents, size=(m, n))
+    x = np.where(rng.random((m, n)) < 0.3, 0, x)
+    x = (x if dtype.startswith("complex") else x.real).astype(dtype)
+    exact = x.astype(np.clongdouble)
+    largest = np.abs(exact).max() or 1.0
+    u, s, vh = (part.numpy().astype(np.clongdouble) for part in linalg.svd(tn.asarray(x), full_matrices=False))
+    assert close(((u * s) @ vh) / largest, exact / largest, dtype, 60)
+    for gram in (adjoint(u) @ u, vh @ adjoint(vh)):
+        assert close(gram, np.eye(min(m, n)), dtype, 60)
+    h = hermitian(x[: min(m, n), : min(m, n)] / 2)
+    w, v = (part.numpy().astype(np.clongdouble) for part in linalg.eigh(tn.asarray(h)))
+    exact = h.astype(np.clongdouble)
+    largest = np.abs(exact).max() or 1.0
+    assert close(((v * w) @ adjoint(v)) / largest, exact / largest, dtype, 60)
+
+
+@DTYPES
 def test_a_matrix_of_low_rank_still_gets_orthonormal_vectors(dtype):
     for x in (np.zeros((4, 3), dtype), np.ones((4, 4), dtype), normal(9, dtype, 6, 1) @ normal(10, dtype, 1, 5)):
         u, _, vh = (part.numpy().astype(complex) for part in linalg.svd(tn.asarray(x)))
