@@ -2,7 +2,8 @@
 // (tensor/twins/convolution_ref.py is the readable twin).
 //
 // A vector is a run of outputs of one row; the input under tap k of the same outputs is a run too, at a fixed offset.
-// So a tile is that of a product whose row k of B lies at offset[k]. Images are laid out (convolution_planes.hpp) some
+// So a tile is that of a product whose row k of B lies at offset[k]. Where rows are short a run goes on over the gap
+// between two rows, and what it computes there is thrown away. Images are laid out (convolution_planes.hpp) some
 // at a time, as many as fit the second-level cache.
 #include "convolution_planes.hpp"
 #include "droveway/fpenv.hpp"
@@ -161,6 +162,30 @@ void finish_channel(const Work<T>& work, int64_t image, int64_t channel, int64_t
     elementwise(c.activation, int(c.dtype))({.out = out, .in = {out, nullptr, nullptr}, .n = n, .op = c.activation});
 }
 
+// Whether runs over the gaps waste fewer lanes than rows cut into vectors, by more than their copying costs.
+template <class T>
+bool runs_over_gaps(const Work<T>& work) {
+  constexpr int64_t width = Lanes<T>::width;
+  const int64_t in_rows = (work.convolution->x.output + width - 1) / width * width;
+  return work.depth >= 32 && work.planes.pitch * 7 < in_rows * 6;
+}
+
+// The outputs that exist among those of a run from place `from` on, taken from a tile's vector to their rows.
+template <class T>
+void take_run(const Convolution& c, int64_t pitch, int64_t from, int64_t end, const T* local, T* out, int64_t rows) {
+  constexpr int64_t width = Lanes<T>::width;
+  for (int64_t q = from; q < from + width && q < end;) {
+    const int64_t y = q / pitch, x = q % pitch, left = from + width - q;
+    const int64_t run = pitch - x < left ? pitch - x : left;
+    const int64_t exist = c.x.output - x < run ? c.x.output - x : run;
+    if (exist > 0)
+      for (int64_t i = 0; i < rows; ++i)
+        memcpy(out + i * c.y.output * c.x.output + y * c.x.output + x, local + i * kColumns<T> + (q - from),
+               size_t(exist) * sizeof(T));
+    q += run;
+  }
+}
+
 // One block: some rows of outputs of all channels of one group of one image.
 template <class T>
 void convolve(void* context, size_t block) {
@@ -175,19 +200,32 @@ void convolve(void* context, size_t block) {
   const T* plane = work.plane + size_t((image * c.groups + group) * c.inputs) * work.planes.size();
   const bool native = sum_dtype(c.dtype) == c.dtype;
   T* sums = work.sums + ((native ? work.image : 0) + image) * c.groups * c.outputs * pixels;
+  const bool over_gaps = runs_over_gaps(work);
+  const int64_t pitch = work.planes.pitch;
+  // Vectors are numbered row after row, or along one run from the first row's beginning to the last one's end.
+  const int64_t run_first = y_first * pitch, run_end = (y_end - 1) * pitch + c.x.output;
+  const int64_t first = over_gaps ? 0 : y_first * vectors;
+  const int64_t end = over_gaps ? (run_end - run_first + width - 1) / width : y_end * vectors;
+  alignas(64) T local[size_t(kRows) * size_t(kColumns<T>)];
   for (int64_t panel = 0; panel < panels(c.outputs); ++panel) {
     const int64_t row = row_of(panel, c.outputs), rows = row_of(panel + 1, c.outputs) - row;
     const int64_t channel = group * c.outputs + row;
     const T* weight = work.weight + channel * work.depth;
-    for (int64_t slot = y_first * vectors; slot < y_end * vectors; slot += kVectors) {
+    for (int64_t slot = first; slot < end; slot += kVectors) {
       WindowTile<T> t;
-      t.c_row = pixels;
+      t.c_row = over_gaps ? kColumns<T> : pixels;
       t.bias = native && work.bias != nullptr ? work.bias + channel : nullptr;
       const T* place[kVectors];
       for (int64_t j = 0; j < kVectors; ++j) {
-        const int64_t mine = slot + j < y_end * vectors ? slot + j : slot;  // the odd one out repeats its neighbour
+        const int64_t mine = slot + j < end ? slot + j : slot;  // the odd one out repeats its neighbour
+        if (over_gaps) {
+          place[j] = plane + run_first + mine * width;
+          t.c[j] = local + j * width;
+          t.count[j] = size_t(width);
+          continue;
+        }
         const int64_t y = mine / vectors, x = mine % vectors * width;
-        place[j] = plane + y * c.y.stride * work.planes.pitch + x;
+        place[j] = plane + y * pitch + x;
         t.c[j] = sums + channel * pixels + y * c.x.output + x;
         t.count[j] = mine == slot + j ? size_t(c.x.output - x < width ? c.x.output - x : width) : 0;
       }
@@ -200,6 +238,8 @@ void convolve(void* context, size_t block) {
         t.last = k + int64_t(t.depth) == work.depth;
         WindowTiles<T>::of_height[rows - 1](t);
       }
+      for (int64_t j = 0; over_gaps && j < kVectors && slot + j < end; ++j)
+        take_run(c, pitch, run_first + (slot + j) * width, run_end, local + j * width, sums + channel * pixels, rows);
     }
   }
   for (int64_t o = 0; o < c.outputs; ++o) finish_channel(work, image, group * c.outputs + o, y_first, y_end - y_first);

@@ -1,5 +1,5 @@
-// An image laid out for a convolution: zeros all around, and columns sorted by their remainder modulo the stride, so
-// that the inputs under one tap of neighbouring outputs are neighbours.
+// An image laid out for a convolution: zeros all around, and rows and columns sorted by their remainders modulo the
+// strides, so that the inputs under one tap of neighbouring outputs are neighbours, and those of rows a pitch apart.
 #pragma once
 #include "convolution.hpp"
 #include "product_pack.hpp"
@@ -18,16 +18,22 @@ inline int64_t inputs_met(const Window& w) {
 }
 
 struct Planes {
-  int64_t rows, columns, pitch;  // of one channel's plane; a row is `stride` runs of `columns`
+  int64_t rows, pitch;  // of the inputs of one pair of remainders
+  int64_t parts;        // pairs of remainders
   explicit Planes(const Window& y, const Window& x)
-      : rows(inputs_met(y)), columns((inputs_met(x) + x.stride - 1) / x.stride), pitch(columns * x.stride) {}
-  size_t size() const { return size_t(rows * pitch); }
+      : rows((inputs_met(y) + y.stride - 1) / y.stride), pitch((inputs_met(x) + x.stride - 1) / x.stride),
+        parts(y.stride * x.stride) {}
+  int64_t part() const { return rows * pitch; }
+  size_t size() const { return size_t(parts * part()); }
+  // Where the input of a row and column, counted from the first that is met, lies.
+  int64_t place(const Window& y, const Window& x, int64_t row, int64_t column) const {
+    return (row % y.stride * x.stride + column % x.stride) * part() + row / y.stride * pitch + column / x.stride;
+  }
 };
 
 // Elements from the place of output (0, 0) to the input that it meets under a tap.
 inline ptrdiff_t tap_offset(const Planes& planes, const Window& y, const Window& x, int64_t tap_y, int64_t tap_x) {
-  const int64_t row = tap_y * y.dilation - below(y), column = tap_x * x.dilation - below(x);
-  return ptrdiff_t(row * planes.pitch + column % x.stride * planes.columns + column / x.stride);
+  return ptrdiff_t(planes.place(y, x, tap_y * y.dilation - below(y), tap_x * x.dilation - below(x)));
 }
 
 // Copies one channel. Reads beyond a row of outputs stay inside the plane and the slack behind the last one.
@@ -40,15 +46,15 @@ void lay_out(T* plane, const Planes& planes, const Window& y, const Window& x, c
   const bool plain = x.stride == 1 && x.spread == 1;
   // Input i lies in column i · spread − from_column; those that some output meets are first ≤ i < end.
   const int64_t first = from_column > 0 ? (from_column + x.spread - 1) / x.spread : 0;
-  const int64_t last_place = from_column + planes.columns * x.stride - 1;
+  const int64_t last_place = from_column + planes.pitch * x.stride - 1;
   const int64_t fitting = last_place < 0 ? 0 : last_place / x.spread + 1;
   const int64_t end = fitting < x.input ? fitting : x.input;
   if (first >= end) return;
   for (int64_t i = 0; i < y.input; ++i) {
     const int64_t row = i * y.spread - from_row;
-    if (row < 0 || row >= planes.rows) continue;
+    if (row < 0 || row >= planes.rows * y.stride) continue;
     const char* from = channel + (i * row_step + first * column_step) * size;
-    T* to = plane + row * planes.pitch;
+    T* to = plane + planes.place(y, x, row, 0);
     if (plain) {
       T* start = to + first - from_column;
       if constexpr (sizeof(T) == 4) {
@@ -71,7 +77,7 @@ void lay_out(T* plane, const Planes& planes, const Window& y, const Window& x, c
       } else {
         memcpy(&value, from, sizeof(T));
       }
-      to[place % x.stride * planes.columns + place / x.stride] = value;
+      to[place % x.stride * planes.part() + place / x.stride] = value;
     }
   }
 }

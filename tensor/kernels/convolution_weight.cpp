@@ -110,7 +110,7 @@ __attribute__((noinline)) void gradient_tile(const Work<T>& work, int64_t group,
       for (int64_t x = 0; x < w.x.output;) {
         const int64_t left = int64_t(kDepth) - k % int64_t(kDepth);  // to the end of the block
         const int64_t count = left < w.x.output - x ? left : w.x.output - x;
-        run_tile<T, rows, vectors>(sum, {plane + y * w.y.stride * work.planes.pitch + x, work.offset + row, b}, size_t(count));
+        run_tile<T, rows, vectors>(sum, {plane + y * work.planes.pitch + x, work.offset + row, b}, size_t(count));
         x += count;
         k += count;
         b += count * kColumns<T>;
