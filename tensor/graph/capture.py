@@ -12,6 +12,7 @@ from tensor.errors import TraceError
 from tensor.graph.canonical import canonical
 from tensor.graph.fusion import fuse
 from tensor.graph.graph import Graph, Step
+from tensor.graph.layout import with_copies
 from tensor.graph.machine import Machine
 from tensor.graph.plan import Plan, plan_graph
 from tensor.primitives.spec import Spec
@@ -161,7 +162,7 @@ class Captured:
         if found is None:
             graph, out_tree, result = trace(self._fn, flat, treedef, self.__name__)
             graph.verify()
-            graph = canonical(graph)
+            graph = with_copies(canonical(graph))
             if self._fusion:
                 graph = fuse(graph)
             graph.verify()
@@ -190,8 +191,9 @@ def capture(fn: Callable[..., Any], *, fusion: bool = True) -> Captured:
     """fn as a graph: fused, planned once for each set of shapes and types, and run without an allocation a step.
 
     Tensors among the arguments come anew with each call; everything else in them belongs to the graph and must be
-    hashable. Tensors that fn finds outside its arguments are read where they lie at each run. Python's own effects
-    (print, lists, attributes) happen once, while it is captured. Results equal those of fn itself bit for bit.
+    hashable. Tensors that fn finds outside its arguments are read where they lie at each run; what fn computes from
+    them alone is computed once, and Python's own effects (print, lists, attributes) happen once, while it is captured.
+    Results equal those of fn itself bit for bit.
 
     Raises TraceError where fn needs a value (Python's `if`, `float`), calls `backward`, or is given tensors that
     require gradients; BudgetExceeded, before anything runs, where the plan doesn't fit into the active budget.

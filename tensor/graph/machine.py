@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from tensor import _kernels
 from tensor.autograd.grad_mode import no_grad
 from tensor.graph.graph import Graph, Step
+from tensor.graph.layout import c_strides
 from tensor.graph.plan import Plan
 from tensor.primitives.spec import Spec, item_bytes
 from tensor.primitives.twin_call import run_twin
@@ -56,15 +56,6 @@ class _Arena:
             whole = _kernels.asarray(view if letter == "B" else view.cast(letter))  # type: ignore[call-overload]
             whole = self._typed[dtype] = _kernels.bitcast(whole, dtype) if anew else whole
         return _kernels.strided_view(whole, offset // item_bytes(spec.dtype), spec.shape, c_strides(spec.shape))
-
-
-def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements of a tensor in C order.
-
-    >>> c_strides((2, 3, 4))
-    (12, 4, 1)
-    """
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 class _Call:
@@ -139,7 +130,7 @@ class Machine:
             if all(held[v] is not None for v in step.inputs):
                 call.ins = tuple(held[v] for v in step.inputs)
             if step.is_view:
-                if call.ins is not None:
+                if call.ins is not None and _shared(call.call(None, call.ins), call.ins[0]):
                     held[step.outputs[0]] = call.call(None, call.ins)
                     continue
             elif not step.changes:
@@ -151,6 +142,14 @@ class Machine:
                     call.outs = tuple(held[v] for v in step.outputs)
             calls.append(call)
         self._calls, self._held = calls, held
+
+
+def _shared(view: Tensor, source: Tensor) -> bool:
+    """Whether a view looks at its source's memory; a reshape of a constant may be a copy, which each run makes anew."""
+    reach = [(n - 1) * s for n, s in zip(source.shape, source.strides, strict=True)]
+    low = source.data_address + sum(r for r in reach if r < 0) * source.itemsize
+    high = source.data_address + (sum(r for r in reach if r > 0) + 1) * source.itemsize
+    return bool(view.size == 0 or low <= view.data_address < high)
 
 
 def _empty(spec: Spec) -> Tensor:

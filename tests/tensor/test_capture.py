@@ -7,6 +7,7 @@ import pytest
 
 import tensor as tn
 from tensor.errors import BudgetExceeded, GradientError, TraceError
+from tensor.graph.layout import c_strides, reshape_strides
 from tensor.graph.plan import Buffer, _first_free
 
 
@@ -198,3 +199,39 @@ def test_views_of_temporaries_keep_them_alive() -> None:
     f = tn.capture(fn)
     assert same(f(x), fn(x))
     assert same(f(x), fn(x))
+
+
+def test_a_reshape_that_no_view_can_make_copies_what_is_there_at_each_run() -> None:
+    rng = np.random.default_rng(7)
+
+    def fn(x):
+        turned = (x * 2.0 + x).T
+        return tn.sum(turned.reshape((3, 8)) * 1.5, axis=0), x.reshape((24,)) + 1.0
+
+    f = tn.capture(fn)
+    for _ in range(3):
+        x = drawn(rng, 6, 4).T
+        assert all(same(a, b) for a, b in zip(f(x), fn(x), strict=True))
+
+
+def test_strides_of_a_reshape_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(8)
+    shapes = [(2, 3, 4), (4, 6), (24,), (2, 12), (1, 24, 1), (2, 2, 2, 3), (3, 8), (1, 1)]
+    seen = 0
+    for _ in range(400):
+        shape = shapes[int(rng.integers(7))]
+        base = np.arange(96, dtype=np.int64).reshape(*shape, 4)[..., 0 if rng.random() < 0.5 else 2]
+        base = base.transpose(rng.permutation(base.ndim))
+        wanted = shapes[int(rng.integers(7))]
+        ours = reshape_strides(base.shape, tuple(s // 8 for s in base.strides), wanted)
+        theirs = base.view()
+        try:
+            theirs.shape = wanted
+        except AttributeError:
+            assert ours is None
+            continue
+        assert ours is not None
+        seen += 1
+        assert all(a == b // 8 for n, a, b in zip(wanted, ours, theirs.strides, strict=True) if n > 1)
+    assert seen > 50
+    assert c_strides(()) == ()
