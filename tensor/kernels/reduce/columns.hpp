@@ -180,5 +180,78 @@ struct Tile {
   }
 };
 
+inline int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; }
+
+// Brings the kept dimension along which x's elements lie closest to the end.
+inline void closest_last(Dims* dims) {
+  int best = dims->n - 1;
+  for (int d = 0; d < dims->n; ++d)
+    if (dims->size[d] >= 4 && (distance(dims->stride[0][d]) < distance(dims->stride[0][best]) || dims->size[best] < 4)) best = d;
+  const int last = dims->n - 1;
+  const int64_t size = dims->size[best];
+  dims->size[best] = dims->size[last];
+  dims->size[last] = size;
+  for (auto& stride : dims->stride) {
+    const int64_t step = stride[best];
+    stride[best] = stride[last];
+    stride[last] = step;
+  }
+}
+// Whether neighbouring lines lie closer together than a line's own elements; they are then along the last kept dimension.
+inline bool columns_are_close(Split* s) {
+  closest_last(&s->kept);
+  const int last = s->kept.n - 1;
+  return s->kept.total > 0 && s->line.total > 1 && s->kept.size[last] >= 4 &&
+         distance(s->kept.stride[0][last]) < distance(s->line.stride[0][s->line.n - 1]);
+}
+
+// Rows of w ≤ 64 columns of one operand: where they lie, or copied into `local`.
+template <class T>
+struct ColumnRows {
+  const View& view;
+  const char* base;
+  int64_t line_step, column_step;
+  size_t w;
+  T local[kTile];
+
+  ColumnRows(const View& view, const Split& s, int operand, int64_t offset, size_t w)
+      : view(view), base(at_offset(view, offset)), line_step(s.line.stride[operand][0] * int64_t(droveway::dtype_size(view.dtype))),
+        column_step(s.kept.stride[operand][s.kept.n - 1]), w(w) {}
+  bool direct() const { return view.dtype == kNative<T> && column_step == 1; }
+  char* at(size_t i) const { return const_cast<char*>(base) + int64_t(i) * line_step; }
+  const T* row(size_t i) {
+    if (direct()) return reinterpret_cast<const T*>(at(i));
+    load_run(view.dtype, at(i), column_step, w, local);
+    return local;
+  }
+  T* begin(size_t i) { return direct() ? reinterpret_cast<T*>(at(i)) : local; }
+  void end(size_t i) {
+    if (!direct()) store_run(view.dtype, at(i), column_step, w, local);
+  }
+};
+
+// Runs work(offsets of the operands, columns) for each tile of up to 64 columns; the line has one dimension.
+template <class Work>
+void each_tile(const Split& s, int operands, size_t bytes, const Work& work) {
+  const int last = s.kept.n - 1;
+  struct Context {
+    const Split& s;
+    const Work& work;
+    int operands;
+    size_t tiles;
+    Dims outer;
+  } context{s, work, operands, (size_t(s.kept.size[last]) - 1) / kTile + 1, s.kept};
+  context.outer.size[last] = 1;
+  context.outer.total = s.kept.total / size_t(s.kept.size[last]);
+  dw_parallel_n(context.outer.total * context.tiles, [](void* raw, size_t number) {
+        const Context& c = *static_cast<const Context*>(raw);
+        const int last = c.s.kept.n - 1;
+        Odometer at(c.outer, c.operands, number / c.tiles);
+        const size_t first = number % c.tiles * kTile, all = size_t(c.s.kept.size[last]);
+        for (int k = 0; k < c.operands; ++k) at.offset[k] += int64_t(first) * c.s.kept.stride[k][last];
+        c.work(at.offset, all - first < kTile ? all - first : kTile);
+      }, &context, threads_for(bytes));
+}
+
 }  // namespace lines
 }  // namespace DW_ISA

@@ -147,6 +147,23 @@ void backward_lines(const Backward& b, uint32_t axes) {
   });
 }
 
+template <class T>
+DW_INLINE void sum_row(T* a, const T* g, size_t w, bool begins) {
+  if (begins) first_row<T, SumOp>(a, g, w);
+  else step_row<T, SumOp>(a, g, w);
+}
+template <class T, bool kMean>
+DW_INLINE void product_row(T* a, const T* g, const T* x, size_t w, T mean, T rstd, bool begins) {
+  if (begins)
+    for (size_t c = 0; c < w; ++c) a[c] = T(0);
+  const V16<T> means = Sixteen<T>::set1(mean), scales = Sixteen<T>::set1(rstd);
+  each_sixteen<T>(w, [&](size_t c, size_t m) DW_LAMBDA {
+    V16<T> u = load_some(x + c, m);
+    if constexpr (kMean) u = u - means;
+    store_some(a + c, m, fma(load_some(g + c, m), u * scales, load_some(a + c, m)));
+  });
+}
+
 // d_weight[j] = sum over lines of g·u, d_bias[j] = sum over lines of g: tiles of 64 elements j.
 template <class T, bool kMean>
 void parameter_gradients(const Backward& b, uint32_t axes, const View* d_weight, const View* d_bias) {
@@ -166,21 +183,17 @@ void parameter_gradients(const Backward& b, uint32_t axes, const View* d_weight,
       const size_t m = rows - start < kBlock ? rows - start : kBlock;
       for (size_t i = 0; i < m; ++i, at.next()) {
         const T* g = Source<T>{&s.line, 0, b.g->dtype, at_offset(*b.g, at.offset[0])}.block(first, w, g_local);
-        T* sum = bias_tile.partial[i % kTile];
-        T* product = weight_tile.partial[i % kTile];
         if (d_bias != nullptr) {
-          if (i < kTile) first_row<T, SumOp>(sum, g, w);
-          else step_row<T, SumOp>(sum, g, w);
+          if (w == kTile) sum_row<T>(bias_tile.partial[i % kTile], g, kTile, i < kTile);
+          else sum_row<T>(bias_tile.partial[i % kTile], g, w, i < kTile);
         }
         if (d_weight != nullptr) {
           const T* x = Source<T>{&s.line, 1, b.x->dtype, at_offset(*b.x, at.offset[1])}.block(first, w, x_local);
-          const T rstd = one_value<T>(*b.rstd, at.offset[2]);
+          const T rstd = reinterpret_cast<const T*>(b.rstd->data)[at.offset[2]];
           T mean = T(0);
-          if constexpr (kMean) mean = one_value<T>(*b.mean, at.offset[mean_at]);
-          for (size_t c = 0; c < w; ++c) {
-            const T u = kMean ? (x[c] - mean) * rstd : x[c] * rstd;
-            product[c] = fma1(g[c], u, i < kTile ? T(0) : product[c]);
-          }
+          if constexpr (kMean) mean = reinterpret_cast<const T*>(b.mean->data)[at.offset[mean_at]];
+          if (w == kTile) product_row<T, kMean>(weight_tile.partial[i % kTile], g, x, kTile, mean, rstd, i < kTile);
+          else product_row<T, kMean>(weight_tile.partial[i % kTile], g, x, w, mean, rstd, i < kTile);
         }
       }
       if (d_weight != nullptr) {

@@ -119,32 +119,11 @@ void column_tile(void* raw, size_t number) {
   store_run(job.out.dtype, out_offset(job.out, at.offset[1] + int64_t(first) * out_step), out_step, w, values);
 }
 
-int64_t distance(int64_t stride) { return stride < 0 ? -stride : stride; }
-
-// Brings the kept dimension along which x's elements lie closest to the end.
-void closest_last(Dims* dims) {
-  int best = dims->n - 1;
-  for (int d = 0; d < dims->n; ++d)
-    if (dims->size[d] >= 4 && (distance(dims->stride[0][d]) < distance(dims->stride[0][best]) || dims->size[best] < 4)) best = d;
-  const int last = dims->n - 1;
-  const int64_t size = dims->size[best];
-  dims->size[best] = dims->size[last];
-  dims->size[last] = size;
-  for (auto& stride : dims->stride) {
-    const int64_t step = stride[best];
-    stride[best] = stride[last];
-    stride[last] = step;
-  }
-}
-
 template <class T, class Op>
 void reduce_as(Reduce op, Split& s, const View& x, const View& out) {
   const size_t n = s.line.total, bytes = s.kept.total * n * droveway::dtype_size(x.dtype);
-  closest_last(&s.kept);
-  const int last = s.kept.n - 1;
-  const int64_t line_stride = distance(s.line.stride[0][s.line.n - 1]);
-  const bool columns = n > 1 && s.kept.size[last] >= 4 && distance(s.kept.stride[0][last]) < line_stride;
-  if (columns && s.kept.total > 0) {
+  if (columns_are_close(&s)) {
+    const int last = s.kept.n - 1;
     ColumnJob<T, Op> job{s, x, out, op, (size_t(s.kept.size[last]) - 1) / kTile + 1, s.kept};
     job.outer.size[last] = 1;
     job.outer.total = s.kept.total / size_t(s.kept.size[last]);

@@ -4,7 +4,7 @@
 // computation; elsewhere it is computed again, which gives the same bits.
 #include "kernels.hpp"
 
-#include "fold.hpp"
+#include "columns.hpp"
 
 namespace DW_ISA {
 namespace {
@@ -75,10 +75,106 @@ void log_softmax_line(const Source<T>& x, const Sink<T>& out, size_t n) {
   }
 }
 
+DW_INLINE F64x16 log(F64x16 a) { return {DW_ISA::log(a.low), DW_ISA::log(a.high)}; }
+using DW_ISA::log;
+
+// The same for 64 neighbouring columns at a time.
+template <class T>
+void softmax_columns(const View& x, const View& out, const Split& s, const int64_t* offset, size_t w, bool logarithm) {
+  const size_t n = s.line.total;
+  ColumnRows<T> rows(x, s, 0, offset[0], w), results(out, s, 1, offset[1], w);
+  const bool keep = results.direct() && !logarithm;
+  T shift[kTile], e[kTile];
+  for (T& value : shift) value = -kInfinity<T>;
+  for (size_t i = 0; i < n; ++i) {
+    const T* p = rows.row(i);
+    each_sixteen<T>(w, [&](size_t c, size_t m) DW_LAMBDA {
+      store_some(shift + c, m, larger(load_some(shift + c, m), load_some(p + c, m)));
+    });
+  }
+  for (T& value : shift) value = value + T(0);
+  const auto terms = [&](size_t i, T* y) DW_LAMBDA {
+    const T* p = rows.row(i);
+    each_sixteen<T>(w, [&](size_t c, size_t m) DW_LAMBDA {
+      store_some(y + c, m, exp(load_some(p + c, m) - load_some(shift + c, m)));
+    });
+  };
+  Tile<T, SumOp> tile;
+  for (size_t start = 0; start < n; start += kBlock) {
+    const size_t m = n - start < kBlock ? n - start : kBlock;
+    for (size_t i = 0; i < m; ++i) {
+      T* y = keep ? results.begin(start + i) : e;
+      terms(start + i, y);
+      if (i < kTile) first_row<T, SumOp>(tile.partial[i], y, w);
+      else step_row<T, SumOp>(tile.partial[i % kTile], y, w);
+    }
+    tile.fold(m, w);
+    tile.push(w);
+  }
+  T total[kTile];
+  memcpy(total, tile.total(w), sizeof total);
+  if (logarithm)
+    each_sixteen<T>(w, [&](size_t c, size_t m) DW_LAMBDA { store_some(total + c, m, log(load_some(total + c, m))); });
+  for (size_t i = 0; i < n; ++i) {
+    T* y = results.begin(i);
+    if (logarithm) {
+      const T* p = rows.row(i);
+      each_sixteen<T>(w, [&](size_t c, size_t m) DW_LAMBDA {
+        store_some(y + c, m, canonical((load_some(p + c, m) - load_some(shift + c, m)) - load_some(total + c, m)));
+      });
+    } else {
+      if (!keep) terms(i, y);
+      each_sixteen<T>(w, [&](size_t c, size_t m) DW_LAMBDA {
+        store_some(y + c, m, canonical(load_some(y + c, m) / load_some(total + c, m)));
+      });
+    }
+    results.end(i);
+  }
+}
+template <class T>
+void backward_columns(const View& g, const View& y, const View& out, const Split& s, const int64_t* offset, size_t w, bool logarithm) {
+  const size_t n = s.line.total;
+  ColumnRows<T> gradients(g, s, 0, offset[0], w), results(y, s, 1, offset[1], w), to(out, s, 2, offset[2], w);
+  Tile<T, SumOp> tile;
+  for (size_t start = 0; start < n; start += kBlock) {
+    const size_t m = n - start < kBlock ? n - start : kBlock;
+    for (size_t i = 0; i < m; ++i) {
+      const T* a = gradients.row(start + i);
+      T* slot = tile.partial[i % kTile];
+      if (logarithm) {
+        if (i < kTile) first_row<T, SumOp>(slot, a, w);
+        else step_row<T, SumOp>(slot, a, w);
+      } else {
+        const T* b = results.row(start + i);
+        if (i < kTile) memset(slot, 0, sizeof tile.partial[0]);
+        each_sixteen<T>(w, [&](size_t c, size_t k) DW_LAMBDA {
+          store_some(slot + c, k, fma(load_some(a + c, k), load_some(b + c, k), load_some(slot + c, k)));
+        });
+      }
+    }
+    tile.fold(m, w);
+    tile.push(w);
+  }
+  const T* total = tile.total(w);
+  for (size_t i = 0; i < n; ++i) {
+    const T *a = gradients.row(i), *b = results.row(i);
+    T* d = to.begin(i);
+    each_sixteen<T>(w, [&](size_t c, size_t k) DW_LAMBDA {
+      const V16<T> u = load_some(a + c, k), v = load_some(b + c, k), totals = load_some(total + c, k);
+      store_some(d + c, k, canonical(logarithm ? fnma(exp(v), totals, u) : (u - totals) * v));
+    });
+    to.end(i);
+  }
+}
+
 template <class T>
 void softmax_as(const View& x, int axis, const View& out, bool logarithm) {
   const View* views[] = {&x, &out};
-  const Split s = split(views, 2, uint32_t{1} << axis);
+  Split s = split(views, 2, uint32_t{1} << axis);
+  if (columns_are_close(&s))
+    return each_tile(s, 2, s.kept.total * s.line.total * sizeof(T) * 4, [&](const int64_t* offset, size_t w) {
+      softmax_columns<T>(x, out, s, offset, w, logarithm);
+    });
   each_line(s, 2, s.kept.total * s.line.total * sizeof(T) * 4, [&](const int64_t* offset, size_t) {
     const Source<T> source{&s.line, 0, x.dtype, at_offset(x, offset[0])};
     const Sink<T> sink{&s.line, 1, out.dtype, out_offset(out, offset[1])};
@@ -109,7 +205,11 @@ void backward_line(const Source<T>& g, const Source<T>& y, const Sink<T>& out, s
 template <class T>
 void backward_as(const View& g, const View& y, int axis, const View& out, bool logarithm) {
   const View* views[] = {&g, &y, &out};
-  const Split s = split(views, 3, uint32_t{1} << axis);
+  Split s = split(views, 3, uint32_t{1} << axis);
+  if (columns_are_close(&s))
+    return each_tile(s, 3, s.kept.total * s.line.total * sizeof(T) * 4, [&](const int64_t* offset, size_t w) {
+      backward_columns<T>(g, y, out, s, offset, w, logarithm);
+    });
   each_line(s, 3, s.kept.total * s.line.total * sizeof(T) * 4, [&](const int64_t* offset, size_t) {
     backward_line(Source<T>{&s.line, 0, g.dtype, at_offset(g, offset[0])},
                   Source<T>{&s.line, 1, y.dtype, at_offset(y, offset[1])},
