@@ -158,7 +158,87 @@ def convolution(report: Report) -> None:
             add(part, *alternate(call, back))
 
 
-TOPICS: dict[str, Callable[[Report], None]] = {"gemm": gemm, "convolution": convolution}
+# --- reductions ------------------------------------------------------------------------------------------------------
+
+
+def reduction(report: Report) -> None:
+    """Reductions, softmax and layer_norm forward and backward, running sums, orders: elements a second."""
+    from tensor.primitives.rules import call
+
+    peer = torch()
+    table, slope, line = normal(512, 1024), normal(512, 1024, seed=2), normal(1 << 20, seed=3)
+    x, g, v = (tn.asarray(a) for a in (table, slope, line))
+    px, pg, pv = (peer.from_numpy(a) for a in (table, slope, line))
+    weight, bias = tn.ones(1024), tn.zeros(1024)
+    p_weight, p_bias = peer.ones(1024), peer.zeros(1024)
+    y, p_y = tn.softmax(x), peer.softmax(px, 1)
+    params = {"trailing": 1, "epsilon": 1e-5, "weight": True, "bias": True}
+    _, mean, rstd = call("layer_norm", x, weight, bias, **params)
+    _, p_mean, p_rstd = peer.native_layer_norm(px, [1024], p_weight, p_bias, 1e-5)
+    aten = peer.ops.aten
+    whole = [True, True, True]
+    cases: dict[str, tuple[Callable[[], object], Callable[[], object], int]] = {
+        "sum of 1 M": (v.sum, pv.sum, line.size),
+        "max of 1 M": (lambda: tn.max(v), pv.max, line.size),
+        "sum of 512x1024 over rows": (lambda: tn.sum(x, axis=0), lambda: px.sum(0), table.size),
+        "sum of 512x1024 over columns": (lambda: tn.sum(x, axis=1), lambda: px.sum(1), table.size),
+        "var of 512x1024": (lambda: tn.var(x, axis=1), lambda: px.var(1, correction=0), table.size),
+        "logsumexp of 512x1024": (lambda: tn.logsumexp(x, axis=1), lambda: peer.logsumexp(px, 1), table.size),
+        "softmax 512x1024": (lambda: tn.softmax(x), lambda: peer.softmax(px, 1), table.size),
+        "softmax 512x1024 over rows": (lambda: tn.softmax(x, 0), lambda: peer.softmax(px, 0), table.size),
+        "log_softmax 512x1024": (lambda: tn.log_softmax(x), lambda: peer.log_softmax(px, 1), table.size),
+        "softmax 512x1024, backward": (
+            lambda: call("softmax_backward", g, y, axis=1),
+            lambda: aten._softmax_backward_data(pg, p_y, 1, peer.float32),
+            table.size,
+        ),
+        "layer_norm 512x1024": (
+            lambda: tn.layer_norm(x, 1024, weight, bias),
+            lambda: peer.native_layer_norm(px, [1024], p_weight, p_bias, 1e-5),
+            table.size,
+        ),
+        "layer_norm 512x1024, backward": (
+            lambda: call("norm_backward", g, x, mean, rstd, weight, trailing=1, layer=True, weight=True, bias=True),
+            lambda: aten.native_layer_norm_backward(pg, px, [1024], p_mean, p_rstd, p_weight, p_bias, whole),
+            table.size,
+        ),
+        "cumulative_sum of 1 M": (lambda: tn.cumulative_sum(v), lambda: pv.cumsum(0), line.size),
+        "sort of 1 M": (lambda: tn.sort(v), lambda: peer.sort(pv, stable=True), line.size),
+    }
+    for name, (ours, theirs, count) in cases.items():
+        seconds, other = alternate(ours, theirs)
+        report.add(
+            f"{name} {tn.build_info()['isa']}", 1e-9 * count / seconds, 1e-9 * count / other, "torch", "G/s", "higher"
+        )
+
+
+def optimizer(report: Report) -> None:
+    """AdamW steps of the parameters of an MLP 784-256-10: millions of parameters a second."""
+    peer = torch()
+    shapes = ((784, 256), (256,), (256, 10), (10,))
+    ours = [tn.asarray(normal(*s)).requires_grad_() for s in shapes]
+    theirs = [peer.from_numpy(normal(*s)).requires_grad_() for s in shapes]
+    for x, p, s in zip(ours, theirs, shapes, strict=True):
+        x.grad, p.grad = tn.asarray(normal(*s, seed=2)), peer.from_numpy(normal(*s, seed=2))
+    from tensor.optim import AdamW
+
+    count = sum(x.size for x in ours)
+    fused = partial(peer.optim.AdamW(theirs, lr=1e-3, fused=True).step)
+    plain = partial(peer.optim.AdamW(theirs, lr=1e-3).step)
+    step = AdamW(ours, lr=1e-3).step
+    for name, other in (("torch", plain), ("torch, fused=True", fused)):
+        seconds, peers = alternate(step, other)
+        report.add(
+            f"AdamW step of {count} parameters", 1e-6 * count / seconds, 1e-6 * count / peers, name, "M/s", "higher"
+        )
+
+
+TOPICS: dict[str, Callable[[Report], None]] = {
+    "gemm": gemm,
+    "convolution": convolution,
+    "reduction": reduction,
+    "optimizer": optimizer,
+}
 CHILDREN: dict[str, Callable[[], float]] = {"gemm_ratio": gemm_ratio, "gemm_speed": gemm_speed}
 
 

@@ -28,6 +28,7 @@ def sessions(text: str) -> str:
         ("docs/around.md", 8),
         ("docs/elementwise.md", 10),
         ("docs/tensors.md", 20),
+        ("docs/reductions.md", 15),
     ],
 )
 def test_a_page_of_sessions_shows_what_python_answers(

@@ -33,6 +33,7 @@ PROMISED = {
         "gradcheck hessian jvp map no_grad register_pytree_node require_grad scan switch tree_flatten tree_leaves "
         "tree_map tree_reduce tree_transpose tree_unflatten value_and_grad vjp vmap while_loop zero_grad"
     ),
+    "tensor.optim": "AdamW Optimizer SGD clip_grad_norm_",
     "tensor.random": "Key",
     "tensor.io": "SafetensorsFile load save",
     "tensor.linalg": (

@@ -178,10 +178,24 @@ void parameter_gradients(const Backward& b, uint32_t axes, const View* d_weight,
     const size_t w = n - first < kTile ? n - first : kTile;
     Tile<T, SumOp> weight_tile, bias_tile;
     T g_local[kTile], x_local[kTile];
+    // Most often the rows lie one behind the other, and a tile is whole.
+    const Source<T> g_line{&s.line, 0, b.g->dtype, nullptr}, x_line{&s.line, 1, b.x->dtype, nullptr};
+    const bool plain = s.kept.n == 1 && w == kTile && g_line.direct() && x_line.direct();
     Odometer at(s.kept, operands, 0);
     for (size_t start = 0; start < rows; start += kBlock) {
       const size_t m = rows - start < kBlock ? rows - start : kBlock;
-      for (size_t i = 0; i < m; ++i, at.next()) {
+      for (size_t i = 0; plain && i < m; ++i) {
+        const int64_t row = int64_t(start + i);
+        const T* g = reinterpret_cast<const T*>(b.g->data) + row * s.kept.stride[0][0] + first;
+        const T* x = reinterpret_cast<const T*>(b.x->data) + row * s.kept.stride[1][0] + first;
+        const T rstd = reinterpret_cast<const T*>(b.rstd->data)[row * s.kept.stride[2][0]];
+        T mean = T(0);
+        if constexpr (kMean) mean = reinterpret_cast<const T*>(b.mean->data)[row * s.kept.stride[mean_at][0]];
+        if (d_bias != nullptr) sum_row<T>(bias_tile.partial[i % kTile], g, kTile, i < kTile);
+        if (d_weight != nullptr)
+          product_row<T, kMean>(weight_tile.partial[i % kTile], g, x, kTile, mean, rstd, i < kTile);
+      }
+      for (size_t i = 0; !plain && i < m; ++i, at.next()) {
         const T* g = Source<T>{&s.line, 0, b.g->dtype, at_offset(*b.g, at.offset[0])}.block(first, w, g_local);
         if (d_bias != nullptr) {
           if (w == kTile) sum_row<T>(bias_tile.partial[i % kTile], g, kTile, i < kTile);
