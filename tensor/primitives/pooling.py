@@ -105,6 +105,8 @@ def _max_samples(rng: np.random.Generator) -> Iterable[Sample]:
 
 def _max_gradient(g: Any, node: Any) -> tuple[Tensor | None, ...]:
     x, index = node.inputs[0], node.outputs[1]
+    if g[0] is None:
+        return (None,)
     return (apply(POOL_SCATTER, (g[0], index), {"size": tuple(x.shape[2:])}),)
 
 
@@ -161,6 +163,7 @@ MAX_POOL: Primitive = register(
         twin=_max_twin,
         keeps=keep(outputs=(1,)),
         vjp=_max_gradient,
+        sparse_gradients=True,
         jvp=_max_tangent,
         batch=_planes_batched(),
         samples=_max_samples,
