@@ -63,6 +63,7 @@ The fields, in the order in which they are asked for:
   batches. A row without samples fails the tests.
 - `check(inputs, params)` raises for what `tensor.checked()` refuses before the row runs (a division of ints by zero).
 - `oracle(arrays, params)` is the meaning by an independent implementation (numpy, scipy), compared to `tolerance`.
+- `invariant(arrays, outs, params)` instead, where the result is one of many: pairs of arrays that must be equal.
 
 Conventions that rows share: names are the array API's where it has one in lower case without `__` (`add`, `mul`, `div`,
 `neg`, `sum`, `matmul`), one row a meaning; `params` hold plain ints, floats, bools, strings and tuples of them, axes

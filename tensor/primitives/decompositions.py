@@ -73,6 +73,21 @@ def _mode_samples(rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(normal(rng, *shape), params={"full": True}, gradcheck=full)
 
 
+def _orthonormal(columns: Any) -> tuple[Any, Any]:
+    import numpy as np
+
+    n = columns.shape[-1]
+    gram = columns.conj().swapaxes(-1, -2) @ columns
+    return gram, np.broadcast_to(np.eye(n), gram.shape)
+
+
+def _qr_invariant(arrays: tuple[Any, ...], outs: tuple[Any, ...], params: Params) -> list[tuple[Any, Any]]:
+    import numpy as np
+
+    q, r = outs
+    return [(q @ r, arrays[0]), (np.triu(r), r), _orthonormal(q)]
+
+
 QR = linalg_row(
     "qr",
     (2, 2),
@@ -80,6 +95,7 @@ QR = linalg_row(
     shape=_qr_shape,
     keeps=keep(outputs=(0, 1)),
     vjp=_qr_vjp,
+    invariant=_qr_invariant,
     cost=flops_of(lambda m, n: 4 * m * n * min(m, n)),
     samples=_mode_samples,
 )
@@ -122,6 +138,15 @@ def _eigh_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 0, 0), params={"check": True})
 
 
+def _eigh_invariant(arrays: tuple[Any, ...], outs: tuple[Any, ...], params: Params) -> list[tuple[Any, Any]]:
+    import numpy as np
+
+    (x,), (values, vectors) = arrays, outs
+    symmetric = (x + x.conj().swapaxes(-1, -2)) / 2
+    scaled = vectors * values[..., None, :]
+    return [(symmetric @ vectors, scaled), (np.sort(values, axis=-1), values), _orthonormal(vectors)]
+
+
 EIGH = linalg_row(
     "eigh",
     (1, 2),
@@ -130,6 +155,7 @@ EIGH = linalg_row(
     shape=_eigh_shape,
     keeps=keep(outputs=(0, 1)),
     vjp=_eigh_vjp,
+    invariant=_eigh_invariant,
     cost=flops_of(lambda m, n: 60 * n**3),
     samples=_eigh_samples,
 )
@@ -181,6 +207,17 @@ def _svd_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(normal(rng, 0, 2), params={"full": False})
 
 
+def _svd_invariant(arrays: tuple[Any, ...], outs: tuple[Any, ...], params: Params) -> list[tuple[Any, Any]]:
+    import numpy as np
+
+    u, s, vh = outs
+    k = s.shape[-1]
+    product = (u[..., :, :k] * s[..., None, :]) @ vh[..., :k, :]
+    descending = np.sort(s, axis=-1)[..., ::-1]
+    rows = vh.conj().swapaxes(-1, -2)
+    return [(product, arrays[0]), (descending, s), _orthonormal(u), _orthonormal(rows)]
+
+
 SVD = linalg_row(
     "svd",
     (2, 1, 2),
@@ -188,6 +225,7 @@ SVD = linalg_row(
     shape=_svd_shape,
     keeps=keep(outputs=(0, 1, 2)),
     vjp=_svd_vjp,
+    invariant=_svd_invariant,
     cost=flops_of(lambda m, n: 4 * m * n * min(m, n) + 60 * min(m, n) ** 3),
     samples=_svd_samples,
 )

@@ -361,6 +361,17 @@ def _rows_back(x: Tensor, rows: Tensor) -> Tensor:
     return take_along_axis(x, broadcast_to(back.unsqueeze(-1), x.shape), axis=-2)
 
 
+def _lu_invariant(arrays: tuple[Any, ...], outs: tuple[Any, ...], params: Params) -> list[tuple[Any, Any]]:
+    import numpy as np
+
+    (x,), (packed, rows) = arrays, outs
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    lower = np.tril(packed[..., :, :k], -1) + np.eye(m, k)
+    taken = np.take_along_axis(x, np.broadcast_to(rows[..., None], x.shape), axis=-2)
+    return [(lower @ np.triu(packed[..., :k, :]), taken), (np.sort(rows, axis=-1), np.zeros_like(rows) + np.arange(m))]
+
+
 LU = linalg_row(
     "lu",
     (2, 1),
@@ -368,6 +379,7 @@ LU = linalg_row(
     shape=_lu_shape,
     keeps=keep(outputs=(0, 1)),
     vjp=_lu_vjp,
+    invariant=_lu_invariant,
     cost=flops_of(lambda m, n: 2 * m * n * min(m, n) / 3),
     samples=lambda rng: [
         Sample(normal(rng, 3, 3)),

@@ -125,6 +125,7 @@ class Primitive(PrimitiveBase):
         cost: Callable[[Specs, Specs, Params], tuple[int, int]] | None = None,
         sharding: str = "open",
         oracle: Callable[[tuple[Any, ...], Params], Any] | None = None,
+        invariant: Callable[[tuple[Any, ...], tuple[Any, ...], Params], Iterable[tuple[Any, Any]]] | None = None,
         tolerance: float = 1e-10,
         in_place: tuple[int, ...] = (),
         arity: int | None = None,
@@ -158,6 +159,7 @@ class Primitive(PrimitiveBase):
         self.cost = cost if cost is not None else rules.plain_cost
         self.sharding = sharding
         self.oracle = oracle
+        self.invariant = invariant
         self.tolerance = tolerance
         self.in_place = in_place  # inputs that the kernel overwrites: result i lies where input in_place[i] was
         self.op_name = op
