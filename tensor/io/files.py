@@ -10,7 +10,7 @@ from typing import Any
 from tensor.io.mapped import map_file
 from tensor.io.npy import MAGIC, read_npy, write_npy
 from tensor.io.safetensors import SafetensorsFile, write_safetensors
-from tensor.io.stored import Stored
+from tensor.io.stored import tensor_of
 from tensor.io.tree import TREE_KEY, assemble, flatten
 
 __all__ = ["load", "save"]
@@ -22,6 +22,13 @@ def save(path: str | os.PathLike[str], tree: object, *, metadata: Mapping[str, s
     A path that ends in `.npy` gets one tensor in that format. The file is replaced at once, after it is on the disk.
     Raises TypeError for what a tree can't have, ValueError for two leaves of one name, DtypeError for elements that
     the format has no code for, OSError. Formats: docs/formats/safetensors.md, docs/formats/npy.md.
+
+    >>> import tempfile
+    >>> import tensor as tn
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(Path(folder, "a.safetensors"), {"layers": [tn.ones(2)], "step": tn.asarray(3)})
+    ...     load(Path(folder, "a.safetensors"))["layers"][0].tolist()
+    [1.0, 1.0]
     """
     if Path(path).suffix == ".npy":
         if metadata:
@@ -46,9 +53,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     name = os.fspath(path)
     if bytes(map_file(name)[: len(MAGIC)]) == MAGIC:
         array, fortran = read_npy(name)
-        return _tensor(array, fortran)
+        return tensor_of(array, fortran)
     file_of_tensors = SafetensorsFile(name)
-    leaves = {key: _tensor(array) for key, array in file_of_tensors.items()}
+    leaves = {key: tensor_of(array) for key, array in file_of_tensors.items()}
     return assemble(name, file_of_tensors.metadata.get(TREE_KEY), leaves)
 
 
@@ -62,12 +69,3 @@ def _is_array(value: object) -> bool:
     except (TypeError, ValueError, BufferError):
         return False
     return True
-
-
-def _tensor(array: Stored, fortran: bool = False) -> Any:
-    """A Tensor over mapped bytes; a copy where they are not aligned to their elements."""
-    from tensor import _kernels
-
-    dtype, shape, data = array
-    made = _kernels.over_bytes(data, dtype, shape[::-1] if fortran else shape)
-    return made.permute(tuple(reversed(range(len(shape))))) if fortran else made

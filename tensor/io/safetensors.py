@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tensor.errors import DtypeError
 from tensor.io.header import CODES, Entry, encode_header, order, read_header
 from tensor.io.mapped import map_file, replace
-from tensor.io.stored import Stored, check_truths, nbytes_of, stored
+from tensor.io.stored import Stored, check_truths, nbytes_of, stored, tensor_of
 
 __all__ = ["SafetensorsFile", "write_safetensors"]
 
@@ -40,6 +41,10 @@ class SafetensorsFile(Mapping[str, Stored]):
         if entry.dtype == "bool":
             check_truths(self.path, self._data_at + entry.begin, f"tensor {name!r}", data)
         return Stored(entry.dtype, entry.shape, data)
+
+    def tensor(self, name: str) -> Any:
+        """The Tensor of that name, over the mapped bytes (a copy where they are not aligned to their elements)."""
+        return tensor_of(self[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)

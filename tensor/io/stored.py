@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tensor.errors import DtypeError, TensorFileError
 
-__all__ = ["ITEMSIZE", "Stored", "check_truths", "nbytes_of", "stored"]
+__all__ = ["ITEMSIZE", "Stored", "check_truths", "nbytes_of", "stored", "tensor_of"]
 
 ITEMSIZE = {
     **{"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2},
@@ -98,3 +98,18 @@ def check_truths(path: str, offset: int, field: str, data: memoryview) -> None:
         if wrong:
             at = bytes(piece).index(wrong[:1])
             raise TensorFileError(path, offset + index * PIECE + at, field, "a bool byte 0 or 1", str(wrong[0]))
+
+
+def tensor_of(array: Stored, fortran: bool = False) -> Any:
+    """A Tensor over these bytes, which it keeps; a copy where they are not aligned to their elements.
+
+    `fortran`: the bytes have the first index fastest.
+
+    >>> tensor_of(Stored("uint8", (2,), memoryview(b"ab"))).tolist()
+    [97, 98]
+    """
+    from tensor import _kernels
+
+    dtype, shape, data = array
+    made = _kernels.over_bytes(data, dtype, shape[::-1] if fortran else shape)
+    return made.permute(tuple(reversed(range(len(shape))))) if fortran else made

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensor as tn
-from tensor import AxisError, DtypeError, ShapeError, fft
+from tensor import AxisError, DtypeError, ShapeError, _kernels, fft
 from tensor.twins.twiddles_ref import twiddles
 
 EPSILON = {"complex64": 2.0**-23, "complex128": 2.0**-52}
@@ -183,3 +183,30 @@ def test_what_cannot_be_transformed_is_named(call, error, text):
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value) == text
+
+
+C = np.ones((2, 4), complex)
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "y", "divide"),
+    [
+        (-1, C, C.copy(), 0),
+        (3, C, C.copy(), 0),
+        (0, C, C.copy(), 3),
+        (0, C, np.ones((2, 5), complex), 0),
+        (0, C, np.ones((3, 4), complex), 0),
+        (0, C, np.ones((2, 4), np.complex64), 0),
+        (0, C, np.ones((2, 4)), 0),
+        (0, C, C, 0),
+        (0, np.ones((), complex), np.ones((), complex), 0),
+        (0, np.ones((2, 0), complex), np.ones((2, 0), complex), 0),
+        (1, np.ones((2, 4)), np.ones((2, 4), complex), 0),
+        (1, np.ones((2, 4), np.int64), np.ones((2, 3), complex), 0),
+        (2, C, np.ones((2, 4)), 0),
+        (2, np.ones((2, 3), complex), np.ones((2, 8)), 0),
+    ],
+)
+def test_the_binding_refuses_arrays_that_do_not_fit_together(op, x, y, divide):
+    with pytest.raises((ValueError, TypeError)):
+        _kernels.fft(op, x, y, False, divide)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensor as tn
-from tensor import DtypeError, GradientError, LinalgError, ShapeError, linalg
+from tensor import DtypeError, GradientError, LinalgError, ShapeError, _kernels, linalg
 
 DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52, "complex64": 2.0**-23, "complex128": 2.0**-52}
@@ -411,3 +411,39 @@ def test_a_budget_counts_the_workspace():
     assert budget.peak_bytes > 4 * 64 * 64 * 8
     with tn.budget(max_bytes=100_000), pytest.raises(tn.BudgetExceeded, match="workspace of linalg"):
         linalg.svd(x)
+
+
+F32, F64 = np.float32, np.float64
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "outputs"),
+    [
+        (-1, [np.eye(2)], [np.eye(2)]),
+        (10, [np.eye(2)], [np.eye(2)]),
+        (0, [], [np.eye(2)]),
+        (0, [np.eye(2)], []),
+        (0, [np.eye(2)] * 3, [np.eye(2)]),
+        (0, [np.eye(2)], [np.eye(2)] * 4),
+        (0, [np.eye(2)], [np.eye(3)]),
+        (0, [np.eye(2)], [np.eye(2, dtype=F32)]),
+        (0, [np.eye(2, dtype=np.int64)], [np.eye(2, dtype=np.int64)]),
+        (0, [np.ones(2)], [np.ones(2)]),
+        (0, [np.ones((2, 3))], [np.ones((2, 3))]),
+        (0, [np.ones((2, 2, 2))], [np.ones((3, 2, 2))]),
+        (1, [np.eye(2)], [np.eye(2), np.zeros(2, np.int32)]),
+        (1, [np.eye(2)], [np.eye(2)]),
+        (2, [np.eye(2)], [np.zeros(1)]),
+        (4, [np.eye(2)], [np.zeros((2, 1))]),
+        (4, [np.eye(2), np.zeros((3, 1))], [np.zeros((2, 1))]),
+        (4, [np.eye(2), np.zeros((2, 1), F32)], [np.zeros((2, 1))]),
+        (7, [np.ones((3, 2))], [np.ones((3, 3)), np.ones((2, 2))]),
+        (8, [np.eye(2, dtype=complex)], [np.zeros(2, complex), np.eye(2, dtype=complex)]),
+        (9, [np.ones((3, 2))], [np.ones((3, 2)), np.ones(3), np.ones((2, 2))]),
+        (0, [[[1.0]]], [np.eye(1)]),
+        (0, [np.eye(2)], [np.broadcast_to(0.0, (2, 2))]),
+    ],
+)
+def test_the_binding_refuses_arrays_that_do_not_fit_together(op, inputs, outputs):
+    with pytest.raises((ValueError, TypeError, RuntimeError)):
+        _kernels.linalg(op, inputs, outputs, False, False, False)

@@ -97,6 +97,14 @@ def test_a_strided_tensor_and_one_with_history_are_saved_as_their_elements(tmp_p
     assert not back["twice"].requires_grad
 
 
+def test_one_tensor_of_a_file_is_read_by_name(tmp_path):
+    tn.save(tmp_path / "t", {"a": tn.asarray([1.0, 2.0]), "b": tn.ones((2, 2))})
+    file = SafetensorsFile(tmp_path / "t")
+    assert file.tensor("a").tolist() == [1.0, 2.0]
+    with pytest.raises(KeyError):
+        file.tensor("c")
+
+
 def test_metadata_is_kept_beside_the_tree(tmp_path):
     tn.save(tmp_path / "t", [tn.ones(1)], metadata={"made": "here"})
     assert SafetensorsFile(tmp_path / "t").metadata["made"] == "here"
