@@ -203,6 +203,6 @@ def capture(fn: Callable[..., Any], *, fusion: bool = True) -> Captured:
     >>> f(tn.asarray([1.0, 2.0]), tn.asarray([0.5, -1.0])).tolist()
     [0.9525741338729858, -1.0]
     >>> f.plan().peak_bytes
-    64
+    8
     """
     return Captured(fn, fusion=fusion)
