@@ -91,8 +91,9 @@ class Transformer:
     shapes: ClassVar[dict[str, tuple[int, ...]]] = {"embed": (SYMBOLS, WIDTH), "place": (CONTEXT, WIDTH)}
     for _i in range(LAYERS):
         shapes |= {
-            f"{_i}.first_norm": (WIDTH,), f"{_i}.first_bias": (WIDTH,), f"{_i}.qkv": (WIDTH, 3 * WIDTH),
-            f"{_i}.out": (WIDTH, WIDTH), f"{_i}.second_norm": (WIDTH,), f"{_i}.second_bias": (WIDTH,),
+            f"{_i}.first_norm": (WIDTH,), f"{_i}.first_bias": (WIDTH,), f"{_i}.q": (WIDTH, WIDTH),
+            f"{_i}.k": (WIDTH, WIDTH), f"{_i}.v": (WIDTH, WIDTH), f"{_i}.out": (WIDTH, WIDTH),
+            f"{_i}.second_norm": (WIDTH,), f"{_i}.second_bias": (WIDTH,),
             f"{_i}.up": (WIDTH, 4 * WIDTH), f"{_i}.down": (4 * WIDTH, WIDTH),
         }  # fmt: skip
     shapes |= {"last_norm": (WIDTH,), "last_bias": (WIDTH,), "head": (WIDTH, SYMBOLS)}
@@ -107,9 +108,11 @@ class Transformer:
         """The loss."""
         h = tn.take(p["embed"], x, axis=0) + p["place"]
         for i in range(LAYERS):
-            a = tn.layer_norm(h, WIDTH, p[f"{i}.first_norm"], p[f"{i}.first_bias"]) @ p[f"{i}.qkv"]
-            three = a.reshape((SEQUENCES, CONTEXT, 3, HEADS, WIDTH // HEADS)).permute((2, 0, 3, 1, 4))
-            q, k, v = tn.unstack(three)
+            a = tn.layer_norm(h, WIDTH, p[f"{i}.first_norm"], p[f"{i}.first_bias"])
+            q, k, v = (
+                (a @ p[f"{i}.{m}"]).reshape((SEQUENCES, CONTEXT, HEADS, WIDTH // HEADS)).permute((0, 2, 1, 3))
+                for m in "qkv"
+            )
             scores = tn.where(self.future, -tn.inf, (q * (WIDTH // HEADS) ** -0.5) @ k.mT)
             seen = (tn.softmax(scores) @ v).permute((0, 2, 1, 3)).reshape((SEQUENCES, CONTEXT, WIDTH))
             h = h + seen @ p[f"{i}.out"]
@@ -123,9 +126,11 @@ class Transformer:
         f = torch.nn.functional
         h = p["embed"][x] + p["place"]
         for i in range(LAYERS):
-            a = f.layer_norm(h, (WIDTH,), p[f"{i}.first_norm"], p[f"{i}.first_bias"]) @ p[f"{i}.qkv"]
-            three = a.reshape(SEQUENCES, CONTEXT, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
-            seen = f.scaled_dot_product_attention(three[0], three[1], three[2], is_causal=True)
+            a = f.layer_norm(h, (WIDTH,), p[f"{i}.first_norm"], p[f"{i}.first_bias"])
+            q, k, v = (
+                (a @ p[f"{i}.{m}"]).reshape(SEQUENCES, CONTEXT, HEADS, WIDTH // HEADS).transpose(1, 2) for m in "qkv"
+            )
+            seen = f.scaled_dot_product_attention(q, k, v, is_causal=True)
             h = h + seen.permute(0, 2, 1, 3).reshape(SEQUENCES, CONTEXT, WIDTH) @ p[f"{i}.out"]
             a = f.layer_norm(h, (WIDTH,), p[f"{i}.second_norm"], p[f"{i}.second_bias"])
             h = h + f.gelu(a @ p[f"{i}.up"]) @ p[f"{i}.down"]

@@ -60,8 +60,11 @@ def _product_cost(specs: Specs, outs: Specs, params: Params) -> tuple[int, int]:
 
 def _product_gradients(g: Tensor, a: Any, b: Any, needs: Sequence[bool]) -> tuple[Tensor | None, Tensor | None]:
     left = unbroadcast(apply(MATMUL, (g, _transposed(b))), a.shape) if needs[0] else None
-    right = unbroadcast(apply(MATMUL, (_transposed(a), g)), b.shape) if needs[1] else None
-    return left, right
+    if not needs[1]:
+        return left, None
+    if len(b.shape) == 2 and len(a.shape) > 2:  # one matrix for a whole batch: its rows are the rows of one product
+        a, g = a.reshape((-1, a.shape[-1])), g.reshape((-1, g.shape[-1]))
+    return left, unbroadcast(apply(MATMUL, (_transposed(a), g)), b.shape)
 
 
 def _bilinear_tangent(primitive: Primitive, tangents: Sequence[Tensor | None], node: Any) -> Tensor:

@@ -398,8 +398,8 @@ def _silu_slope(node: Any) -> Callable[[Tensor], Tensor]:
 
 
 def _gelu_slope(x: Tensor) -> Tensor:
-    """Φ(x) + x·φ(x)"""
-    return call("erfc", x * -math.sqrt(0.5)) * 0.5 + x * call("exp", x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+    """Φ(x) + x·φ(x); by erf, as erfc takes ten times longer: below −5 only the absolute error is small."""
+    return (call("erf", x * math.sqrt(0.5)) + 1.0) * 0.5 + x * call("exp", x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
 
 
 def _gelu_tanh_slope(x: Tensor) -> Tensor:
