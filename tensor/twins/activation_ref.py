@@ -93,6 +93,66 @@ PHI = [
     ),
 ]  # fmt: skip
 PHI_TABLE = np.array(PHI, np.float32)
+# 1 / (1 + e^−(c + h)) − ½ for c = k / 4, |h| ≤ ⅛, in the same form.
+SIGMA = [
+    floats32(
+        "0x0p+0", "0x1.fd59ap-5", "0x1.f597fp-4", "0x1.6ef54p-3", "0x1.d9354p-3", "0x1.1bf48p-2", "0x1.45324p-2",
+        "0x1.68665p-2", "0x1.85efacp-2", "0x1.9e5cb4p-2", "0x1.b2523cp-2", "0x1.c278a4p-2", "0x1.cf6f98p-2",
+        "0x1.d9c6fcp-2", "0x1.e1fbf8p-2", "0x1.e878ap-2", "0x1.ed9504p-2", "0x1.f1994cp-2", "0x1.f4bfd8p-2",
+        "0x1.f73778p-2", "0x1.f92584p-2", "0x1.faa794p-2", "0x1.fbd508p-2", "0x1.fcc04cp-2", "0x1.fd77dp-2",
+        "0x1.fe06ecp-2", "0x1.fe7678p-2", "0x1.fecd6cp-2", "0x1.ff112cp-2", "0x1.ff45f8p-2", "0x1.ff6f18p-2",
+        "0x1.ff8f2p-2",
+    ),
+    floats32(
+        "0x0p+0", "-0x1.a8769p-26", "-0x1.65978ep-26", "-0x1.0b9b82p-26", "-0x1.454ba8p-26", "-0x1.544706p-26",
+        "-0x1.aad0dep-26", "0x1.718402p-27", "-0x1.5d618ep-27", "0x1.ba44d6p-26", "-0x1.253484p-28", "0x1.2a4e48p-26",
+        "-0x1.e482a2p-28", "-0x1.019e38p-26", "0x1.7e3352p-26", "-0x1.313f22p-26", "0x1.e1bc3ep-26", "0x1.f724fcp-26",
+        "-0x1.3d202ep-26", "-0x1.4d55d2p-26", "-0x1.9f58e4p-26", "-0x1.691428p-27", "0x1.ae7ae4p-26", "0x1.b79b8ap-27",
+        "0x1.11a0bp-26", "-0x1.f2efbep-27", "0x1.5d353ap-26", "-0x1.02b9dap-27", "0x1.8ea41ep-28", "-0x1.2c9eccp-26",
+        "-0x1.62ae24p-28", "0x1.cdaaa6p-26",
+    ),
+    floats32(
+        "0x1p-2", "0x1.f81526p-3", "0x1.e149ap-3", "0x1.be3fbap-3", "0x1.92a946p-3", "0x1.6284c4p-3", "0x1.3173b2p-3",
+        "0x1.02500ap-3", "0x1.ae0dc2p-4", "0x1.615002p-4", "0x1.1f2514p-4", "0x1.cea746p-5", "0x1.721652p-5",
+        "0x1.265e34p-5", "0x1.d22ca2p-6", "0x1.6fcfa6p-6", "0x1.2162c2p-6", "0x1.c65b1cp-7", "0x1.64108ap-7",
+        "0x1.16a7fcp-7", "0x1.b3afe2p-8", "0x1.5452p-8", "0x1.09a7a6p-8", "0x1.9e87dp-9", "0x1.434a52p-9",
+        "0x1.f81bd8p-10", "0x1.88ef68p-10", "0x1.3238b8p-10", "0x1.dd37d2p-11", "0x1.73cecp-11", "0x1.21a7aep-11",
+        "0x1.c34706p-12",
+    ),
+    floats32(
+        "-0x1.60f6e8p-44", "-0x1.f578e8p-7", "-0x1.d7811ap-6", "-0x1.3fd53p-5", "-0x1.74272ap-5", "-0x1.893b5p-5",
+        "-0x1.8403d4p-5", "-0x1.6ba7d2p-5", "-0x1.4786cap-5", "-0x1.1defb4p-5", "-0x1.e72924p-6", "-0x1.970e12p-6",
+        "-0x1.4efbep-6", "-0x1.106472p-6", "-0x1.b6d85ep-7", "-0x1.5ee892p-7", "-0x1.16f9d2p-7", "-0x1.b9937ap-8",
+        "-0x1.5c3d8ep-8", "-0x1.11e036p-8", "-0x1.addaep-9", "-0x1.50c468p-9", "-0x1.077e08p-9", "-0x1.9be66cp-10",
+        "-0x1.41b104p-10", "-0x1.f62a84p-11", "-0x1.87c15ep-11", "-0x1.318156p-11", "-0x1.dc592ep-12", "-0x1.7347ap-12",
+        "-0x1.2155aep-12", "-0x1.c2e382p-13",
+    ),
+    floats32(
+        "-0x1.555538p-6", "-0x1.407afep-6", "-0x1.071c1ap-6", "-0x1.6db804p-7", "-0x1.81c08cp-8", "-0x1.247758p-10",
+        "0x1.567ccap-9", "0x1.4f160ap-8", "0x1.a84fep-8", "0x1.c6952ap-8", "0x1.bb98b8p-8", "0x1.97d062p-8",
+        "0x1.67b53ep-8", "0x1.33dc72p-8", "0x1.01b942p-8", "0x1.a861p-9", "0x1.58f776p-9", "0x1.15b368p-9",
+        "0x1.bbd0f8p-10", "0x1.60978ap-10", "0x1.16df38p-10", "0x1.b7a2a2p-11", "0x1.59969ap-11", "0x1.0f1dcep-11",
+        "0x1.a8a964p-12", "0x1.4c3398p-12", "0x1.03971p-12", "0x1.956c08p-13", "0x1.3c672ap-13", "0x1.eda6p-14",
+        "0x1.80eeaep-14", "0x1.2c13a8p-14",
+    ),
+    floats32(
+        "0x1.a56bbcp-38", "0x1.4595b6p-9", "0x1.1d4612p-8", "0x1.57873ep-8", "0x1.50b054p-8", "0x1.1a2604p-8",
+        "0x1.989232p-9", "0x1.f2a12p-10", "0x1.c7aa12p-11", "0x1.b9549ep-14", "-0x1.99d13cp-12", "-0x1.5cd912p-11",
+        "-0x1.985c3ap-11", "-0x1.9cc3eap-11", "-0x1.812866p-11", "-0x1.55cb6ep-11", "-0x1.25268cp-11",
+        "-0x1.eae6c2p-12", "-0x1.93e9a8p-12", "-0x1.48071cp-12", "-0x1.07d742p-12", "-0x1.a5480cp-13",
+        "-0x1.4e6e56p-13", "-0x1.08566ap-13", "-0x1.a0808p-14", "-0x1.474426p-14", "-0x1.00a356p-14", "-0x1.91e4d8p-15",
+        "-0x1.3a526ap-15", "-0x1.eb304ep-16", "-0x1.7f7f5ap-16", "-0x1.2b417ep-16",
+    ),
+    floats32(
+        "0x1.106ab6p-9", "0x1.e6a9cap-10", "0x1.21c1cep-10", "0x1.d043b2p-13", "-0x1.01bbb4p-11", "-0x1.a60ef8p-11",
+        "-0x1.04a69p-10", "-0x1.e2ea9ep-11", "-0x1.68372p-11", "-0x1.119d3cp-11", "-0x1.1a4c4cp-12", "-0x1.0e4ep-13",
+        "-0x1.a9858ap-15", "0x1.dbd6f4p-16", "0x1.f49e76p-15", "0x1.107388p-14", "0x1.2b21f8p-14", "0x1.2a8152p-14",
+        "0x1.f323bep-15", "0x1.b4980ap-15", "0x1.76cebcp-15", "0x1.2a5488p-15", "0x1.f7f41ap-16", "0x1.86e92ep-16",
+        "0x1.490d66p-16", "0x1.f1413ap-17", "0x1.a0265ap-17", "0x1.43d3bap-17", "0x1.f66faap-18", "0x1.79d6a6p-18",
+        "0x1.2ba01cp-18", "0x1.d84e94p-19",
+    ),
+]  # fmt: skip
+SIGMA_TABLE = np.array(SIGMA, np.float32)
 GELU_TAIL = floats32(
     "-0x1.988342p-2", "0x1.321dbcp+0", "-0x1.789f08p+2", "0x1.289eeep+5", "-0x1.d3ff34p+7", "0x1.23f89cp+10",
     "-0x1.cf2dccp+11", "0x1.4ef028p+12",
@@ -151,23 +211,6 @@ def clamp_112(x: F32) -> F32:
     return np.where(y < -112, np.float32(-112), y)
 
 
-@blockwise
-def sigmoid_f32(x: F32) -> F32:
-    """1 / (1 + e^−x)."""
-    y = logistic(clamp_112(x))
-    return canonical(scale_by_power(y.high + y.low, y.n))
-
-
-@blockwise
-def silu_f32(x: F32) -> F32:
-    """x · sigmoid(x); −0 at −∞."""
-    clamped = clamp_112(x)
-    y = logistic(clamped)
-    p = clamped * y.high
-    near = scale_by_power(p + fma(clamped, y.low, fma(clamped, y.high, -p)), y.n)
-    return canonical(copysign32(np.where(x >= 112, x, near), x))  # what underflows keeps its sign, too
-
-
 def gelu_tail(size: F32) -> F32:
     """y · Φ(−y) for 3.375 ≤ y: e^(−y²/2) · G(1/y²)."""
     y = np.where(size > 15, np.float32(15), size)
@@ -183,23 +226,49 @@ def gelu_tail(size: F32) -> F32:
     return scale_by_power(t + t_rest, e.n)
 
 
-@blockwise
-def gelu_f32(x: F32) -> F32:
-    """x · Φ(x), Φ the distribution function of the standard normal (the exact form of GELU); −0 at −∞."""
+def rise(table: NDArray[np.float32], steps: float, x: F32) -> tuple[F32, F32]:
+    """A function that goes from 0 to 1 with f(−x) = 1 − f(x), near x = 0: start + change, the first exact."""
     y = np.abs(x)
-    rounded = fma(y, np.float32(8), MAGIC32)
+    rounded = fma(y, np.float32(steps), MAGIC32)
     index = rounded.view(np.uint32) & np.uint32(31)
     sign = x.view(np.uint32) & np.uint32(1 << 31)
-    h = fma(rounded - MAGIC32, np.float32(-0.125), y)
-    column = PHI_TABLE[:, index]
+    h = fma(rounded - MAGIC32, np.float32(-1 / steps), y)
+    column = table[:, index]
     q = column[6]
     for row in column[5:1:-1]:
         q = fma(q, h, row)
     change = fma(q, h, column[1])
-    w = (change.view(np.uint32) ^ sign).view(np.float32)
     start = HALF + (column[0].view(np.uint32) ^ sign).view(np.float32)
-    value = fma(x, start, x * w)
-    tail = gelu_tail(y)
+    return start, (change.view(np.uint32) ^ sign).view(np.float32)
+
+
+@blockwise
+def sigmoid_f32(x: F32) -> F32:
+    """1 / (1 + e^−x)."""
+    start, change = rise(SIGMA_TABLE, 4, x)
+    y = logistic(clamp_112(x))
+    far = scale_by_power(y.high + y.low, y.n)
+    return canonical(np.where(np.abs(x) > np.float32(7.75), far, start + change))
+
+
+@blockwise
+def silu_f32(x: F32) -> F32:
+    """x · sigmoid(x); −0 at −∞. What underflows keeps its sign, too."""
+    start, change = rise(SIGMA_TABLE, 4, x)
+    clamped = clamp_112(x)
+    y = logistic(clamped)
+    p = clamped * y.high
+    far = scale_by_power(p + fma(clamped, y.low, fma(clamped, y.high, -p)), y.n)
+    far = np.where(x >= 112, x, far)
+    value = np.where(np.abs(x) > np.float32(7.75), far, fma(x, start, x * change))
+    return canonical(copysign32(value, x))
+
+
+@blockwise
+def gelu_f32(x: F32) -> F32:
+    """x · Φ(x), Φ the distribution function of the standard normal (the exact form of GELU); −0 at −∞."""
+    start, change = rise(PHI_TABLE, 8, x)
+    tail = gelu_tail(np.abs(x))
     far = np.where(x < 0, -tail, x - tail)
-    value = np.where((x < np.float32(-3.375)) | (x > np.float32(3.875)), far, value)
-    return canonical((value.view(np.uint32) | sign).view(np.float32))
+    value = np.where((x < np.float32(-3.375)) | (x > np.float32(3.875)), far, fma(x, start, x * change))
+    return canonical(copysign32(value, x))

@@ -2,7 +2,7 @@
 
     python tests/tensor/accuracy/coefficients_special.py [NAME …]
 
-prints each polynomial. `gelu_f32` prints the table of 32 intervals by rows.
+prints each polynomial. `gelu_f32` and `sigmoid_f32` print their tables of 32 intervals by rows.
 """
 
 from __future__ import annotations
@@ -156,19 +156,26 @@ def below(y: mpf) -> mpf:
     return mp.erfc(y / mp.sqrt(2)) / 2
 
 
-def gelu_intervals() -> list[list[float]]:
-    """For each k < 32: Φ(k/8) − ½ on the grid of 2^-24, its rest, and P of Φ(k/8 + h) = Φ(k/8) + h P(h), |h| ≤ 1/16."""
+def logistic_below(y: mpf) -> mpf:
+    """1 / (1 + e^y)"""
+    return 1 / (1 + mp.exp(y))
+
+
+def intervals(low: Real, steps: int) -> list[list[float]]:
+    """For each k < 32: f(c) − ½ on the grid of 2^-24, its rest, and P of f(c + h) = f(c) + h P(h), |h| ≤ 1 / (2 steps).
+
+    c = k / steps, and `low` is f(−y) of the function f with f(−y) = 1 − f(y).
+    """
     columns = []
     for k in range(32):
-        c = mpf(k) / 8
-        full = mpf(1) / 2 - below(c)
+        c = mpf(k) / steps
+        full = mpf(1) / 2 - low(c)
         distance = mp.nint(full * 2**24) / 2**24
-        slope = mp.exp(-c * c / 2) / mp.sqrt(2 * mp.pi)
         fit = Fit(
-            taylor_safe(lambda h, c=c: (below(c) - below(c + h)) / h, slope),  # type: ignore[misc]
-            lambda h, c=c: h / below(c + h),  # type: ignore[misc]
-            -0.0625,
-            0.0625,
+            taylor_safe(lambda h, c=c: (low(c) - low(c + h)) / h, -mp.diff(low, c)),  # type: ignore[misc]
+            lambda h, c=c: h / low(c + h),  # type: ignore[misc]
+            -0.5 / steps,
+            0.5 / steps,
             4,
             np.float32,
         )
@@ -176,10 +183,13 @@ def gelu_intervals() -> list[list[float]]:
     return columns
 
 
+TABLES: dict[str, tuple[Real, int]] = {"gelu_f32": (below, 8), "sigmoid_f32": (logistic_below, 4)}
+
+
 def main() -> None:
-    for name in sys.argv[1:] or [*FITS, "gelu_f32"]:
-        if name == "gelu_f32":
-            for row in zip(*gelu_intervals(), strict=True):
+    for name in sys.argv[1:] or [*FITS, *TABLES]:
+        if name in TABLES:
+            for row in zip(*intervals(*TABLES[name]), strict=True):
                 print(", ".join(float(np.float32(v)).hex() for v in row))
             continue
         coefficients, error = rounded(FITS[name])

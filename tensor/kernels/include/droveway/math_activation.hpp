@@ -100,6 +100,69 @@ alignas(64) inline constexpr float kPhi[7][32] = {
      0x1.073b4cp-12f},
 };
 
+// 1 / (1 + e^−(c + h)) − ½ for c = k / 4, |h| ≤ ⅛, in the same form.
+alignas(64) inline constexpr float kSigma[7][32] = {
+    {0x0p+0f, 0x1.fd59ap-5f, 0x1.f597fp-4f, 0x1.6ef54p-3f, 0x1.d9354p-3f, 0x1.1bf48p-2f, 0x1.45324p-2f, 0x1.68665p-2f,
+     0x1.85efacp-2f, 0x1.9e5cb4p-2f, 0x1.b2523cp-2f, 0x1.c278a4p-2f, 0x1.cf6f98p-2f, 0x1.d9c6fcp-2f, 0x1.e1fbf8p-2f,
+     0x1.e878ap-2f, 0x1.ed9504p-2f, 0x1.f1994cp-2f, 0x1.f4bfd8p-2f, 0x1.f73778p-2f, 0x1.f92584p-2f, 0x1.faa794p-2f,
+     0x1.fbd508p-2f, 0x1.fcc04cp-2f, 0x1.fd77dp-2f, 0x1.fe06ecp-2f, 0x1.fe7678p-2f, 0x1.fecd6cp-2f, 0x1.ff112cp-2f,
+     0x1.ff45f8p-2f, 0x1.ff6f18p-2f, 0x1.ff8f2p-2f},
+    {0x0p+0f, -0x1.a8769p-26f, -0x1.65978ep-26f, -0x1.0b9b82p-26f, -0x1.454ba8p-26f, -0x1.544706p-26f, -0x1.aad0dep-26f,
+     0x1.718402p-27f, -0x1.5d618ep-27f, 0x1.ba44d6p-26f, -0x1.253484p-28f, 0x1.2a4e48p-26f, -0x1.e482a2p-28f,
+     -0x1.019e38p-26f, 0x1.7e3352p-26f, -0x1.313f22p-26f, 0x1.e1bc3ep-26f, 0x1.f724fcp-26f, -0x1.3d202ep-26f,
+     -0x1.4d55d2p-26f, -0x1.9f58e4p-26f, -0x1.691428p-27f, 0x1.ae7ae4p-26f, 0x1.b79b8ap-27f, 0x1.11a0bp-26f,
+     -0x1.f2efbep-27f, 0x1.5d353ap-26f, -0x1.02b9dap-27f, 0x1.8ea41ep-28f, -0x1.2c9eccp-26f, -0x1.62ae24p-28f,
+     0x1.cdaaa6p-26f},
+    {0x1p-2f, 0x1.f81526p-3f, 0x1.e149ap-3f, 0x1.be3fbap-3f, 0x1.92a946p-3f, 0x1.6284c4p-3f, 0x1.3173b2p-3f,
+     0x1.02500ap-3f, 0x1.ae0dc2p-4f, 0x1.615002p-4f, 0x1.1f2514p-4f, 0x1.cea746p-5f, 0x1.721652p-5f, 0x1.265e34p-5f,
+     0x1.d22ca2p-6f, 0x1.6fcfa6p-6f, 0x1.2162c2p-6f, 0x1.c65b1cp-7f, 0x1.64108ap-7f, 0x1.16a7fcp-7f, 0x1.b3afe2p-8f,
+     0x1.5452p-8f, 0x1.09a7a6p-8f, 0x1.9e87dp-9f, 0x1.434a52p-9f, 0x1.f81bd8p-10f, 0x1.88ef68p-10f, 0x1.3238b8p-10f,
+     0x1.dd37d2p-11f, 0x1.73cecp-11f, 0x1.21a7aep-11f, 0x1.c34706p-12f},
+    {-0x1.60f6e8p-44f, -0x1.f578e8p-7f, -0x1.d7811ap-6f, -0x1.3fd53p-5f, -0x1.74272ap-5f, -0x1.893b5p-5f,
+     -0x1.8403d4p-5f, -0x1.6ba7d2p-5f, -0x1.4786cap-5f, -0x1.1defb4p-5f, -0x1.e72924p-6f, -0x1.970e12p-6f,
+     -0x1.4efbep-6f, -0x1.106472p-6f, -0x1.b6d85ep-7f, -0x1.5ee892p-7f, -0x1.16f9d2p-7f, -0x1.b9937ap-8f,
+     -0x1.5c3d8ep-8f, -0x1.11e036p-8f, -0x1.addaep-9f, -0x1.50c468p-9f, -0x1.077e08p-9f, -0x1.9be66cp-10f,
+     -0x1.41b104p-10f, -0x1.f62a84p-11f, -0x1.87c15ep-11f, -0x1.318156p-11f, -0x1.dc592ep-12f, -0x1.7347ap-12f,
+     -0x1.2155aep-12f, -0x1.c2e382p-13f},
+    {-0x1.555538p-6f, -0x1.407afep-6f, -0x1.071c1ap-6f, -0x1.6db804p-7f, -0x1.81c08cp-8f, -0x1.247758p-10f,
+     0x1.567ccap-9f, 0x1.4f160ap-8f, 0x1.a84fep-8f, 0x1.c6952ap-8f, 0x1.bb98b8p-8f, 0x1.97d062p-8f, 0x1.67b53ep-8f,
+     0x1.33dc72p-8f, 0x1.01b942p-8f, 0x1.a861p-9f, 0x1.58f776p-9f, 0x1.15b368p-9f, 0x1.bbd0f8p-10f, 0x1.60978ap-10f,
+     0x1.16df38p-10f, 0x1.b7a2a2p-11f, 0x1.59969ap-11f, 0x1.0f1dcep-11f, 0x1.a8a964p-12f, 0x1.4c3398p-12f,
+     0x1.03971p-12f, 0x1.956c08p-13f, 0x1.3c672ap-13f, 0x1.eda6p-14f, 0x1.80eeaep-14f, 0x1.2c13a8p-14f},
+    {0x1.a56bbcp-38f, 0x1.4595b6p-9f, 0x1.1d4612p-8f, 0x1.57873ep-8f, 0x1.50b054p-8f, 0x1.1a2604p-8f, 0x1.989232p-9f,
+     0x1.f2a12p-10f, 0x1.c7aa12p-11f, 0x1.b9549ep-14f, -0x1.99d13cp-12f, -0x1.5cd912p-11f, -0x1.985c3ap-11f,
+     -0x1.9cc3eap-11f, -0x1.812866p-11f, -0x1.55cb6ep-11f, -0x1.25268cp-11f, -0x1.eae6c2p-12f, -0x1.93e9a8p-12f,
+     -0x1.48071cp-12f, -0x1.07d742p-12f, -0x1.a5480cp-13f, -0x1.4e6e56p-13f, -0x1.08566ap-13f, -0x1.a0808p-14f,
+     -0x1.474426p-14f, -0x1.00a356p-14f, -0x1.91e4d8p-15f, -0x1.3a526ap-15f, -0x1.eb304ep-16f, -0x1.7f7f5ap-16f,
+     -0x1.2b417ep-16f},
+    {0x1.106ab6p-9f, 0x1.e6a9cap-10f, 0x1.21c1cep-10f, 0x1.d043b2p-13f, -0x1.01bbb4p-11f, -0x1.a60ef8p-11f,
+     -0x1.04a69p-10f, -0x1.e2ea9ep-11f, -0x1.68372p-11f, -0x1.119d3cp-11f, -0x1.1a4c4cp-12f, -0x1.0e4ep-13f,
+     -0x1.a9858ap-15f, 0x1.dbd6f4p-16f, 0x1.f49e76p-15f, 0x1.107388p-14f, 0x1.2b21f8p-14f, 0x1.2a8152p-14f,
+     0x1.f323bep-15f, 0x1.b4980ap-15f, 0x1.76cebcp-15f, 0x1.2a5488p-15f, 0x1.f7f41ap-16f, 0x1.86e92ep-16f,
+     0x1.490d66p-16f, 0x1.f1413ap-17f, 0x1.a0265ap-17f, 0x1.43d3bap-17f, 0x1.f66faap-18f, 0x1.79d6a6p-18f,
+     0x1.2ba01cp-18f, 0x1.d84e94p-19f},
+};
+
+// A function that goes from 0 to 1 with f(−x) = 1 − f(x), near x = 0 (the tables above, `steps` columns a unit): it is
+// start + change, the first exact.
+struct Rise {
+  F32x16 start, change;
+};
+DW_INLINE Rise rise(const float (&table)[7][32], float steps, F32x16 x) {
+  const F32x16 y = abs(x), magic = F32x16::set1(kMagic);
+  const F32x16 rounded = fma(y, F32x16::set1(steps), magic);
+  const U32x16 index = bits(rounded), sign = bits(x) & U32x16::set1(0x80000000u);
+  const F32x16 h = fma(rounded - magic, F32x16::set1(-1.0f / steps), y);
+  F32x16 q = lookup32(table[6], index);
+  q = fma(q, h, lookup32(table[5], index));
+  q = fma(q, h, lookup32(table[4], index));
+  q = fma(q, h, lookup32(table[3], index));
+  q = fma(q, h, lookup32(table[2], index));
+  const F32x16 change = fma(q, h, lookup32(table[1], index));
+  const F32x16 start = F32x16::set1(0.5f) + f32(bits(lookup32(table[0], index)) ^ sign);
+  return {start, f32(bits(change) ^ sign)};
+}
+
 // y · Φ(−y) for 3.375 ≤ y: e^(−y²/2) · G(1/y²).
 DW_INLINE F32x16 gelu_tail(F32x16 size) {
   const F32x16 one = F32x16::set1(1.0f), limit = F32x16::set1(15.0f), y = select(gt(size, limit), limit, size);
@@ -118,47 +181,50 @@ __attribute__((noinline)) inline void gelu_far(const float* x, float* out) {
   store(out, select(lt(v, F32x16::zero()), -t, v - t));
 }
 
+__attribute__((noinline)) inline void sigmoid_far(const float* x, float* out) {
+  const Logistic y = logistic(clamp_112(F32x16::load(x)));
+  store(out, scale_by_power(y.t + y.rest, y.n));
+}
+__attribute__((noinline)) inline void silu_far(const float* x, float* out) {
+  const F32x16 v = F32x16::load(x), clamped = clamp_112(v);
+  const Logistic y = logistic(clamped);
+  const F32x16 p = clamped * y.t;
+  const F32x16 near = scale_by_power(p + fma(clamped, y.rest, fma(clamped, y.t, -p)), y.n);
+  store(out, select(ge(v, F32x16::set1(112.0f)), v, near));
+}
+// `value` but for the lanes of `far`, which F computes.
+template <void (*F)(const float*, float*)>
+DW_INLINE F32x16 or_far(F32x16 x, F32x16 value, M32x16 far) {
+  if (any(far)) {
+    float xs[16], values[16];
+    store(xs, x);
+    F(xs, values);
+    value = select(far, F32x16::load(values), value);
+  }
+  return value;
+}
+
 }  // namespace math
 
 // 1 / (1 + e^−x)
 DW_INLINE F32x16 sigmoid(F32x16 x) {
-  const math::Logistic y = math::logistic(math::clamp_112(x));
-  return canonical(math::scale_by_power(y.t + y.rest, y.n));
+  const math::Rise r = math::rise(math::kSigma, 4.0f, x);
+  const M32x16 far = gt(abs(x), F32x16::set1(7.75f));
+  return canonical(math::or_far<math::sigmoid_far>(x, r.start + r.change, far));
 }
 
-// x · sigmoid(x); −0 at −∞.
+// x · sigmoid(x); −0 at −∞. What underflows keeps its sign, too.
 DW_INLINE F32x16 silu(F32x16 x) {
-  const F32x16 clamped = math::clamp_112(x);
-  const math::Logistic y = math::logistic(clamped);
-  const F32x16 p = clamped * y.t;
-  const F32x16 near = math::scale_by_power(p + fma(clamped, y.rest, fma(clamped, y.t, -p)), y.n);
-  const F32x16 far = select(ge(x, F32x16::set1(112.0f)), x, near);
-  return canonical(copysign(far, x));  // what underflows keeps its sign, too
+  const math::Rise r = math::rise(math::kSigma, 4.0f, x);
+  const M32x16 far = gt(abs(x), F32x16::set1(7.75f));
+  return canonical(copysign(math::or_far<math::silu_far>(x, fma(x, r.start, x * r.change), far), x));
 }
 
 // x · Φ(x), Φ the distribution function of the standard normal (the exact form of GELU); −0 at −∞.
 DW_INLINE F32x16 gelu(F32x16 x) {
-  const F32x16 y = abs(x), magic = F32x16::set1(math::kMagic);
-  const F32x16 rounded = fma(y, F32x16::set1(8.0f), magic);
-  const U32x16 index = bits(rounded), sign = bits(x) & U32x16::set1(0x80000000u);
-  const F32x16 h = fma(rounded - magic, F32x16::set1(-0.125f), y);
-  F32x16 q = lookup32(math::kPhi[6], index);
-  q = fma(q, h, lookup32(math::kPhi[5], index));
-  q = fma(q, h, lookup32(math::kPhi[4], index));
-  q = fma(q, h, lookup32(math::kPhi[3], index));
-  q = fma(q, h, lookup32(math::kPhi[2], index));
-  const F32x16 change = fma(q, h, lookup32(math::kPhi[1], index));
-  const F32x16 w = f32(bits(change) ^ sign);
-  const F32x16 start = F32x16::set1(0.5f) + f32(bits(lookup32(math::kPhi[0], index)) ^ sign);
-  F32x16 value = fma(x, start, x * w);
+  const math::Rise r = math::rise(math::kPhi, 8.0f, x);
   const M32x16 far = lt(x, F32x16::set1(-3.375f)) | gt(x, F32x16::set1(3.875f));
-  if (any(far)) {
-    float xs[16], values[16];
-    store(xs, x);
-    math::gelu_far(xs, values);
-    value = select(far, F32x16::load(values), value);
-  }
-  return canonical(f32(bits(value) | sign));
+  return canonical(copysign(math::or_far<math::gelu_far>(x, fma(x, r.start, x * r.change), far), x));
 }
 
 }  // namespace DW_ISA
