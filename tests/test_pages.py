@@ -26,6 +26,7 @@ def sessions(text: str) -> str:
         ("docs/sweeps.md", 8),
         ("docs/fleets.md", 2),
         ("docs/around.md", 8),
+        ("docs/gradients.md", 20),
         ("docs/elementwise.md", 10),
         ("docs/tensors.md", 20),
         ("docs/reductions.md", 15),

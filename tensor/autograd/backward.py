@@ -149,8 +149,13 @@ def gradients(
     """
     roots = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
     capture: dict[Key, list[Tensor]] = {key_of(w): [] for w in wanted}
-    needed, foreign = _scan([o for o, _ in roots], capture, start)
-    followed = foreign or underlying(seeds) or any(w.node is not None for w in wanted) or _followed(outputs, wanted)
+    nodes, foreign = _scan([o for o, _ in roots], capture, start)
+    traced = any(x.is_traced for x in (*outputs, *wanted))
+    if not foreign and not traced and not underlying(seeds) and all(w.node is None for w in wanted):
+        return _to_own_leaves(roots, wanted, keep), False
+    needed = _on_the_way(nodes, capture)
+    followed = foreign or underlying(seeds) or any(w.node is not None for w in wanted)
+    followed = followed or (traced and levels_active())  # an outer tape may follow what lies below the tracers
     create_graph = _kernels.grad_mode() and followed
     before = _kernels.set_grad_mode(create_graph)
     try:
@@ -164,19 +169,25 @@ def gradients(
     return results, foreign
 
 
+def _to_own_leaves(roots: list[tuple[Tensor, Tensor]], wanted: Sequence[Tensor], keep: bool) -> list[Tensor | None]:
+    """The same where the wanted tensors are all the leaves that there are: nobody can differentiate the pass."""
+    before = _kernels.set_grad_mode(False)
+    try:
+        outs, seeds = tuple([o for o, _ in roots]), tuple([s for _, s in roots])
+        found = {id(leaf): g for leaf, g in _kernels.backward_pass(outs, seeds, keep)}
+    finally:
+        _kernels.set_grad_mode(before)
+    results = [found.get(id(w)) for w in wanted]
+    return [g.detach() if g is not None and g.requires_grad else g for g in results]
+
+
 def reaches_others(outputs: Sequence[Tensor], leaves: Sequence[Tensor], start: int) -> bool:
     """Whether the outputs depend on something that requires gradients besides the leaves."""
     return _scan([o for o in outputs if o.requires_grad], {key_of(x): None for x in leaves}, start)[1]
 
 
-def _followed(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> bool:
-    """Whether tracers are at work here while an outer tape may follow what lies below them."""
-    traced = any(isinstance(x, Tracer) for x in (*outputs, *wanted))
-    return traced and levels_active()
-
-
-def _scan(outputs: Sequence[Tensor], capture: dict[Key, Any], start: int) -> tuple[set[int], bool]:
-    """The numbers of the nodes on a way to a captured tensor, and whether anything else requires gradients."""
+def _scan(outputs: Sequence[Tensor], capture: dict[Key, Any], start: int) -> tuple[dict[int, Any], bool]:
+    """The nodes above the captured tensors by number, and whether anything else requires gradients."""
     nodes: dict[int, Any] = {}
     stack = []
     foreign = False
@@ -204,6 +215,11 @@ def _scan(outputs: Sequence[Tensor], capture: dict[Key, Any], start: int) -> tup
                     stack.append(edge[0])
             elif id(edge) not in capture:
                 foreign = True
+    return nodes, foreign
+
+
+def _on_the_way(nodes: dict[int, Any], capture: dict[Key, Any]) -> set[int]:
+    """The numbers of the nodes that lead to a captured tensor."""
     needed: set[int] = set()
     for number in sorted(nodes):
         for edge in nodes[number].edges:
@@ -216,7 +232,7 @@ def _scan(outputs: Sequence[Tensor], capture: dict[Key, Any], start: int) -> tup
             elif id(edge) in capture:
                 needed.add(number)
                 break
-    return needed, foreign
+    return needed
 
 
 def _to_captured(

@@ -91,9 +91,7 @@ def value_and_grad(
 
 
 def _pull(value: Tensor, leaves: list[Tensor], start: int) -> tuple[list[Tensor | None], bool]:
-    from tensor.functions.creation import ones
-
-    return gradients([value], [ones(value.shape, dtype=value.dtype, device=value.device)], leaves, start=start)
+    return gradients([value], [_kernels.full((), 1, value.dtype, value.device)], leaves, start=start)
 
 
 def _require_scalar(value: Any, name: str) -> None:

@@ -283,6 +283,20 @@ def test_an_outer_leaf_gets_the_gradients_of_a_batch_of_gradients():
     assert w.grad.tolist() == pytest.approx(exact, rel=1e-12)
 
 
+def test_a_gradient_with_respect_to_a_constant_of_the_batch_is_followed_from_outside():
+    w = f64(0.7)
+
+    def slopes(xs: Any) -> Any:
+        return vmap(lambda x: grad(lambda v: tn.sin(v * x))(w))(xs).sum()
+
+    xs = [0.5, 1.5, -0.5]
+    exact = [math.cos(0.7 * x) - 0.7 * x * math.sin(0.7 * x) for x in xs]
+    assert grad(slopes)(f64(xs)).tolist() == pytest.approx(exact, rel=1e-12)
+    leaf = f64(xs).requires_grad_()
+    slopes(leaf).backward()
+    assert leaf.grad.tolist() == pytest.approx(exact, rel=1e-12)
+
+
 def test_python_branches_on_batches_are_refused_with_a_hint():
     text = (
         "vmap: the truth of a batched tensor is not known, it stands for many values "
