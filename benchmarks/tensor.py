@@ -233,7 +233,48 @@ def optimizer(report: Report) -> None:
         )
 
 
+def elementwise(report: Report) -> None:
+    """Elementwise operations on 1 M and on 8 elements, layouts, casts, and a chain in one pass: nanoseconds a call (of 100
+    additions for 8 elements)."""
+    from tensor import _kernels
+    from tensor.primitives.fused import Program
+
+    peer = torch()
+    line, other = normal(1 << 20), normal(1 << 20, seed=2)
+    x, y, out, half = tn.asarray(line), tn.asarray(other), tn.empty(1 << 20), tn.asarray(0.5)
+    px, py = peer.from_numpy(line), peer.from_numpy(other)
+    steps = (("mul", 0, (8, 9), ""), ("add", 0, (0, 8), ""), ("tanh", 0, (0,), ""), ("mul", 0, (0, 10), ""))
+    chain = Program((*steps, ("add", 64, (0, 9), "")), ("float32",) * 3, ("float32",)).compiled()
+    square, p_square = x.reshape(1024, 1024), px.reshape(1024, 1024)
+    whole, p_whole = tn.astype(x * 1000, tn.int32), (px * 1000).int()
+    small, n_small = tn.ones(8), np.ones(8, np.float32)
+    cases: dict[str, tuple[Callable[[], object], Callable[[], object], str]] = {
+        "tanh(x*y+x)*0.5+y in one pass": (
+            lambda: chain.run((out,), (x, y, half)),
+            lambda: peer.tanh(px * py + px) * 0.5 + py,
+            "torch",
+        ),
+        "x + y": (lambda: x + y, lambda: px + py, "torch"),
+        "x + y.T": (lambda: square + square.T, lambda: p_square + p_square.T, "torch"),
+        "x.T.contiguous()": (square.T.contiguous, p_square.T.contiguous, "torch"),
+        "exp": (lambda: tn.exp(x), lambda: peer.exp(px), "torch"),
+        "gelu": (lambda: tn.gelu(x), lambda: peer.nn.functional.gelu(px), "torch"),
+        "where(x < y, x, y)": (lambda: tn.where(x < y, x, y), lambda: peer.where(px < py, px, py), "torch"),
+        "int32 // 3": (lambda: whole // 3, lambda: p_whole // 3, "torch"),
+        "float32 to int32": (lambda: tn.astype(x, tn.int32), px.int, "torch"),
+        "100 additions of 8 elements": (lambda: [small + small for _ in range(100)], lambda: _eight(n_small), "numpy"),
+    }
+    for name, (ours, theirs, who) in cases.items():
+        seconds, peers = alternate(ours, theirs)
+        report.add(f"{name} {_kernels.isa()}", 1e9 * seconds, 1e9 * peers, who, "ns", "lower")
+
+
+def _eight(a: np.ndarray[Any, Any]) -> object:
+    return [a + a for _ in range(100)]
+
+
 TOPICS: dict[str, Callable[[Report], None]] = {
+    "elementwise": elementwise,
     "gemm": gemm,
     "convolution": convolution,
     "reduction": reduction,
