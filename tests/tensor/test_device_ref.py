@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensor as tn
+from tensor import _kernels
 from tensor.autograd import grad, vmap
 from tensor.device import Device
 from tensor.errors import DeviceError
@@ -60,3 +61,33 @@ def test_functions_of_functions_run_on_either_device():
 def test_devices_do_not_mix():
     with pytest.raises(DeviceError, match=r"^add: inputs must lie on one device, got cpu and ref"):
         tn.ones((2,)) + tn.ones((2,), device="ref")
+
+
+TRAINING = """
+import hashlib, numpy as np, tensor as tn
+rng = np.random.default_rng(5)
+shapes = ((12, 40), (40,), (40, 5), (5,))
+weights = [tn.asarray((rng.normal(size=s) * 0.3).astype(np.float32)).requires_grad_() for s in shapes]
+x, y = tn.asarray(rng.normal(size=(37, 12)).astype(np.float32)), tn.asarray(rng.integers(0, 5, 37))
+optimizer = tn.optim.AdamW(weights, lr=0.01)
+for _ in range(STEPS):
+    w1, b1, w2, b2 = weights
+    optimizer.zero_grad()
+    hidden = tn.gelu(tn.layer_norm(x @ w1 + b1, (40,)))
+    tn.cross_entropy(tn.tanh(hidden) @ w2 + b2, y).backward()
+    optimizer.step()
+print(hashlib.sha256(b"".join(w.detach().numpy().tobytes() for w in weights)).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_training_gives_one_digest_whatever_computes(python: Any):
+    best = _kernels.isa_best()
+    isas = [best] if best == "neon" else ["v3", "v4"][: ["v3", "v4"].index(best) + 1]
+    runs = [{"DROVEWAY_ISA": isa, "DROVEWAY_THREADS": str(n)} for isa in isas for n in (1, 2, 3, 7)]
+    digests = set()
+    for environment in [*runs, {"DROVEWAY_ISA": "ref"}]:
+        done = python(TRAINING.replace("STEPS", "10"), **environment)
+        assert done.returncode == 0, done.stderr
+        digests.add(done.stdout)
+    assert len(digests) == 1
