@@ -286,7 +286,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     return where(_below(x, k - 1, "triu"), zeros((), dtype=x.dtype, device=x.device), x)
 
 
-def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """Coordinates of a grid: array i varies along dimension i ("ij"; for "xy" the first two are exchanged). Views.
 
     >>> [g.tolist() for g in meshgrid(arange(2), arange(3), indexing="ij")]
@@ -309,4 +309,4 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
         own = [1] * n
         own[d] = arrays[i].size
         grids.append(arrays[i].reshape(tuple(own)).expand(tuple(shape)))
-    return tuple(grids)
+    return grids

@@ -105,7 +105,7 @@ def squeeze(x: Tensor, /, axis: Axes) -> Tensor:
     return x.squeeze(axis)
 
 
-def expand_dims(x: Tensor, /, *, axis: Axes = 0) -> Tensor:
+def expand_dims(x: Tensor, /, axis: Axes = 0) -> Tensor:
     """With a new dimension of size 1 at the axis (or at each of several, counted in the result). A view.
 
     >>> import tensor as tn

@@ -63,6 +63,7 @@ def test_orders_and_new_dimensions(data: st.DataObject, shape: tuple[int, ...]) 
     same(tn.flip(x), np.flip(a))
     axis = data.draw(st.integers(-len(shape) - 1, len(shape)))
     same(tn.expand_dims(x, axis=axis), np.expand_dims(a, axis))
+    same(tn.expand_dims(x, axis), np.expand_dims(a, axis))
     same(tn.squeeze(tn.expand_dims(x, axis=axis), axis), a)
     if shape:
         axes = data.draw(st.lists(st.integers(-len(shape), len(shape) - 1), unique_by=lambda k: k % len(shape)))
@@ -169,6 +170,7 @@ def test_meshgrid_gives_numpys_grids() -> None:
                 strict=True,
             ):
                 same(x, a)
+    assert isinstance(tn.meshgrid(*ours), list)  # as the standard wants it
     with pytest.raises(ValueError, match="indexing must be 'xy' or 'ij', got 'xx'"):
         tn.meshgrid(ours[0], indexing="xx")
 
