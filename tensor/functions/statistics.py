@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensor.errors import DtypeError
+from tensor.errors import ShapeError
 from tensor.functions.axes import one_axis, reduced, rows_of, run, tensor_of
 from tensor.functions.promotion import cast_to
 
@@ -138,7 +138,7 @@ def _cumulative(name: str, row: str, x: Tensor, axis: int | None, dtype: Any, in
     x, wanted = _as(x, dtype, name)
     if axis is None:
         if x.ndim != 1:
-            raise DtypeError(f"{name}: axis must be given for a tensor of {x.ndim} dimensions")
+            raise ShapeError(f"{name}: axis must be given for a tensor of {x.ndim} dimensions")
         axis = 0
     at = one_axis(name, axis, x.ndim)
     total = run(row, "reductions", (x,), {"axis": at})
