@@ -28,6 +28,50 @@ int class_of(size_t nbytes) {
   return 64 - __builtin_clzll((nbytes - 1) >> 6) + 1;
 }
 
+// Large blocks that were given back, the newest last, for requests of the same size: a step of training asks for the same
+// ones again, and fresh pages cost more than most of what is computed in them. Together they stay below kLargeBytes.
+constexpr size_t kLargeBytes = size_t{8} << 20;
+constexpr int kLargeMax = 16;
+struct Large {
+  char* data;
+  size_t nbytes;
+};
+Large large[kLargeMax];
+int large_count;
+size_t large_bytes;
+
+void drop_large(int i) {
+  large_bytes -= large[i].nbytes;
+  --large_count;
+  for (; i < large_count; ++i) large[i] = large[i + 1];
+}
+
+char* take_large(size_t nbytes) {
+  for (int i = large_count - 1; i >= 0; --i) {
+    if (large[i].nbytes != nbytes) continue;
+    char* data = large[i].data;
+    drop_large(i);
+    return data;
+  }
+  char* data = static_cast<char*>(aligned_alloc(64, nbytes));
+  while (data == nullptr && large_count > 0) {
+    free(large[0].data);
+    drop_large(0);
+    data = static_cast<char*>(aligned_alloc(64, nbytes));
+  }
+  return data;
+}
+
+void give_large(char* data, size_t nbytes) {
+  if (nbytes > kLargeBytes / 2) return free(data);
+  while (large_count == kLargeMax || large_bytes + nbytes > kLargeBytes) {
+    free(large[0].data);
+    drop_large(0);
+  }
+  large[large_count++] = {data, nbytes};
+  large_bytes += nbytes;
+}
+
 }  // namespace
 
 Storage* storage_new(size_t nbytes, const char* label, Dtype dtype, int ndim, const int64_t* shape) {
@@ -43,7 +87,7 @@ Storage* storage_new(size_t nbytes, const char* label, Dtype dtype, int ndim, co
   } else {
     s = static_cast<Storage*>(malloc(sizeof(Storage)));
     if (s != nullptr) {
-      s->data = static_cast<char*>(aligned_alloc(64, (nbytes + 63) & ~size_t{63}));
+      s->data = take_large((nbytes + 63) & ~size_t{63});
       if (s->data == nullptr) {
         free(s);
         s = nullptr;
@@ -78,7 +122,7 @@ void storage_free(Storage* s) {
       Py_XDECREF(s->owner);
     free(s);
   } else if (s->size_class == 0) {
-    free(s->data);
+    give_large(s->data, (s->nbytes + 63) & ~size_t{63});
     free(s);
   } else if (kept[s->size_class].count < kKeptMax) {
     kept[s->size_class].blocks[kept[s->size_class].count++] = s;
