@@ -404,8 +404,84 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+// x[tensor] where nothing follows x: rows of its first dimensions, picked by integers or by a boolean tensor. nullptr
+// without error: not from here.
+static PyObject* pick_rows(Tensor* t, Tensor* key) {
+  const bool mask = key->dtype == Dtype::boolean;
+  if ((!mask && !is_int(key->dtype)) || key->ndim == 0 || key->storage == nullptr || (key->flags & kTraced) != 0 ||
+      (t->flags & kTraced) != 0 || t->storage == nullptr || t->ndim == 0 || wants_record(&t, 1))
+    return nullptr;
+  const int leading = mask ? key->ndim : 1;
+  if (leading > t->ndim || t->ndim - leading + (mask ? 1 : key->ndim) > kDimsMax) return nullptr;
+  if (mask && memcmp(key->shape(), t->shape(), size_t(leading) * sizeof(int64_t)) != 0) return nullptr;
+  // the leading dimensions as one, of n rows `step` elements apart
+  int64_t n = 1, step = t->strides()[leading - 1];
+  for (int d = leading - 1; d >= 0; --d) {
+    if (t->shape()[d] != 1 && n != 1 && t->strides()[d] != step * n) return nullptr;
+    if (n == 1) step = t->strides()[d];
+    n *= t->shape()[d];
+  }
+  PyObject* flat;
+  int64_t shape[kDimsMax];
+  int ndim;
+  int64_t count;
+  if (mask) {
+    const View v = view_of(key);
+    PyObject* whole = view_contiguous(v) ? Py_NewRef(as_object(key)) : PyObject_CallMethod(as_object(key), "contiguous", nullptr);
+    if (whole == nullptr) return nullptr;
+    const char* truth = as_tensor(whole)->data;
+    count = 0;
+    for (int64_t k = 0; k < n; ++k) count += truth[k] != 0;
+    Tensor* positions = tensor_empty(Dtype::i64, 1, &count, t->device, "index");
+    if (positions != nullptr) {
+      int64_t* to = reinterpret_cast<int64_t*>(positions->data);
+      for (int64_t k = 0; k < n; ++k)
+        if (truth[k] != 0) *to++ = k;
+    }
+    Py_DECREF(whole);
+    flat = as_object(positions);
+    shape[0] = count;
+    ndim = 1;
+  } else {
+    PyObject* arguments = Py_BuildValue("(OLL)", as_object(key), (long long)n, 0LL);
+    flat = arguments == nullptr ? nullptr : py_wrap_index(nullptr, arguments);
+    Py_XDECREF(arguments);
+    ndim = key->ndim;
+    for (int d = 0; d < ndim; ++d) shape[d] = key->shape()[d];
+    count = view_size(view_of(key));
+  }
+  if (flat == nullptr) return nullptr;
+  for (int d = leading; d < t->ndim; ++d) shape[ndim++] = t->shape()[d];
+  Tensor* out = tensor_empty(t->dtype, ndim, shape, t->device, "index");
+  if (out != nullptr) {
+    View from = view_of(t), to = view_of(out);
+    from.shape += leading;
+    from.strides += leading;
+    from.ndim -= leading;
+    to.shape += ndim - from.ndim;
+    to.strides += ndim - from.ndim;
+    to.ndim = from.ndim;
+    const int64_t size = int64_t(dtype_size(t->dtype)), bytes = view_size(from) * size;
+    const bool whole = view_contiguous(from);
+    const int64_t* at = reinterpret_cast<const int64_t*>(as_tensor(flat)->data);
+    for (int64_t k = 0; k < count && bytes != 0; ++k, to.data += bytes) {
+      from.data = t->data + at[k] * step * size;
+      if (whole)
+        memcpy(to.data, from.data, size_t(bytes));
+      else
+        copy_elements(to, from);
+    }
+  }
+  Py_DECREF(flat);
+  return as_object(out);
+}
+
 PyObject* tensor_subscript(PyObject* self, PyObject* key) {
   Tensor* t = as_tensor(self);
+  if (is_tensor(key)) {
+    PyObject* picked = pick_rows(t, as_tensor(key));
+    if (picked != nullptr || PyErr_Occurred()) return picked;
+  }
   Index x;
   const int parsed = parse(t, key, &x);
   if (parsed < 0) return nullptr;
