@@ -73,10 +73,10 @@ class _Plan:
                 basic.append(slice(None))
                 d += 1
             elif e.dtype == "bool":
-                if e.shape != x.shape[d : d + e.ndim]:
+                sizes = x.shape[d : d + e.ndim]
+                if len(sizes) < e.ndim or any(m not in (n, 0) for m, n in zip(e.shape, sizes, strict=True)):
                     raise IndexError(
-                        f"index: a boolean index of shape {e.shape} does not fit dimensions of shape "
-                        f"{x.shape[d : d + e.ndim]}"
+                        f"index: a boolean index of shape {e.shape} does not fit dimensions of shape {sizes}"
                     )
                 if e.ndim == 0:
                     indices.append((len(basic), _where_true(e.reshape((1,)))[0]))

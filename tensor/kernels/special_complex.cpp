@@ -195,7 +195,7 @@ void log10(const Planes& z, Planes& out) {
   DW_EACH out.re[k] = out.re[k] * 0x1.bcb7b1526e50ep-2;
   DW_EACH out.im[k] = out.im[k] * 0x1.bcb7b1526e50ep-2;
 }
-// e^x·cos y − 1 = (e^x − 1)·cos y − 2·sin²(y/2)
+// e^x·cos y − 1 = (e^x − 1)·cos y − 2·sin²(y/2); of −0 ± 0i it is +0 ± 0i (array API)
 void expm1(const Planes& z, Planes& out) {
   Plane e, c, half, h;
   Planes power;
@@ -207,7 +207,7 @@ void expm1(const Planes& z, Planes& out) {
   DW_EACH {
     const double a = z.re[k], b = z.im[k];
     const double near = fma1(e[k], c[k], -((h[k] + h[k]) * h[k]));
-    const double value = b == 0.0 ? e[k] : a > 700.0 ? power.re[k] : near;
+    const double value = b == 0.0 ? e[k] + 0.0 : a > 700.0 ? power.re[k] : near;
     out.re[k] = is_inf1(a) && !is_finite1(b) ? (a < 0.0 ? -1.0 : kInf) : value;
   }
   DW_EACH out.im[k] = power.im[k];

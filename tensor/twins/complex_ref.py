@@ -157,11 +157,11 @@ def _log10(z: Planes) -> Planes:
 
 
 def _expm1(z: Planes) -> Planes:
-    """e^x·cos y − 1 = (e^x − 1)·cos y − 2·sin²(y/2)."""
+    """e^x·cos y − 1 = (e^x − 1)·cos y − 2·sin²(y/2); of −0 ± 0i it is +0 ± 0i (array API)."""
     a, b = z
     power, e, h = _exp(z), expm1_f64(a), sin_f64(HALF * b)
     near = fma(e, cos_f64(b), -((h + h) * h))
-    value = np.where(b == 0, e, np.where(a > 700, power.re, near))
+    value = np.where(b == 0, e + 0.0, np.where(a > 700, power.re, near))
     return Planes(np.where(infinite(a) & ~np.isfinite(b), np.where(a < 0, -ONE, np.inf), value), power.im)
 
 

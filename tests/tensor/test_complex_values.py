@@ -47,6 +47,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "expm1": [
         *(
             (0, 0, 0, 0),
+            (-0.0, 0, 0, 0),
             (1.5, INF, NAN, NAN),
             (1.5, NAN, NAN, NAN),
             (INF, 0, INF, 0),

@@ -191,6 +191,21 @@ def test_an_index_that_does_not_fit_is_an_error_and_reads_nothing(key: Any, erro
         x[key] = 1.0
 
 
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3), (0, 0)])
+def test_a_boolean_index_with_no_elements_names_no_place(shape: tuple[int, ...]) -> None:
+    x = tn.ones((2, 3))
+    empty = tn.zeros(shape, dtype=tn.bool)
+    assert x[empty].shape == (0, *(2, 3)[len(shape) :])
+    x[empty] = 7
+    assert x.tolist() == [[1] * 3] * 2
+    with pytest.raises(
+        IndexError, match=r"^index: a boolean index of shape \(0, 2\) does not fit dimensions of shape "
+    ):
+        x[tn.zeros((0, 2), dtype=tn.bool)]
+    with pytest.raises(IndexError):
+        x[tn.zeros((0, 0, 0), dtype=tn.bool)]
+
+
 def test_more_dimensions_than_sixteen_are_refused() -> None:
     x = tn.zeros((1, 1))
     assert x[(None,) * 14].ndim == 16
