@@ -11,7 +11,7 @@ TensorError
 ├── EmptyReductionError (ValueError) checked mode met the mean of nothing
 ├── AnomalyError      (ArithmeticError)  checked mode met a NaN, or an infinite gradient
 ├── LinalgError       (ValueError)   a matrix that has no such decomposition or solution: .function .matrix .detail
-├── TensorFileError   (ValueError)   a file that does not hold what its format says: .path .offset .field .expected .found
+├── TensorFileError   (ValueError)   a file against its format: .path .offset .field .expected .found
 └── BudgetExceeded    (MemoryError)  a buffer that does not fit into the memory budget
 """
 

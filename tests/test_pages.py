@@ -29,6 +29,7 @@ def sessions(text: str) -> str:
         ("docs/gradients.md", 20),
         ("docs/elementwise.md", 10),
         ("docs/tensors.md", 20),
+        ("docs/array-api.md", 6),
         ("docs/reductions.md", 15),
     ],
 )
