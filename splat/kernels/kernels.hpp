@@ -9,9 +9,9 @@ using droveway::kRecordFloats;
 using droveway::Picture;
 using droveway::Splats;
 using droveway::Tally;
-using droveway::View;
+using droveway::CameraView;
 
-Tally project(const Splats& splats, const View& view, float* records, uint32_t* box, uint32_t* slot, float* z,
+Tally project(const Splats& splats, const CameraView& view, float* records, uint32_t* box, uint32_t* slot, float* z,
               Tally* tallies);
 bool bin(const Binning& binning, uint32_t* table, uint32_t* start, uint32_t* items, uint64_t pairs);
 void blend(const Picture& picture);

@@ -65,7 +65,7 @@ nb::tuple project(In2<float> means, In2<float> log_scales, In2<float> quats, In<
           "project: outputs must be [n, 16], [n, 2], [n] and [n]");
   require(view.size() == 26, "project: view must have 26 numbers");
   require_size(width, height, tile_log2);
-  droveway::View v;
+  droveway::CameraView v;
   const float* from = view.data();
   auto take = [&](float* to, size_t count) {
     for (size_t i = 0; i < count; ++i) to[i] = *from++;

@@ -74,7 +74,7 @@ DW_INLINE void basis(F x, F y, F z, size_t count, Lit& lit) {
 
 struct Work {
   const Splats* splats;
-  const View* view;
+  const CameraView* view;
   float* records;
   uint32_t *box, *slot;
   float* z;
@@ -90,7 +90,7 @@ Splat16 load16(const Batch& batch, size_t at) {
           in(kQuatZ), in(kScale0), in(kScale1), in(kScale2), in(kOpacity)};
 }
 // Coordinate r of the mean before the camera.
-DW_INLINE F before_camera(const View& v, const Splat16& s, int r) {
+DW_INLINE F before_camera(const CameraView& v, const Splat16& s, int r) {
   return fma(F::set1(v.w[3 * r]), s.x,
              fma(F::set1(v.w[3 * r + 1]), s.y, fma(F::set1(v.w[3 * r + 2]), s.z, F::set1(v.t[r]))));
 }
@@ -99,7 +99,7 @@ DW_INLINE F before_camera(const View& v, const Splat16& s, int r) {
 struct Footprint {
   F mean_x, mean_y, xx, yy, xy, det;
 };
-DW_INLINE Footprint footprint(const View& v, const Splat16& s, F tz) {
+DW_INLINE Footprint footprint(const CameraView& v, const Splat16& s, F tz) {
   const F one = F::set1(1.0f), inverse_z = one / tz;
   const F u = before_camera(v, s, 0) * inverse_z, w = before_camera(v, s, 1) * inverse_z;
   const F uc = clamp(u, F::set1(v.x_low), F::set1(v.x_high)), wc = clamp(w, F::set1(v.y_low), F::set1(v.y_high));
@@ -194,7 +194,7 @@ uint32_t write_records(const Work& work, const Lanes& lanes, uint32_t left, size
 
 // Sixteen splats; the visible ones' records are written from `place` on. Returns how many.
 uint32_t sixteen(const Work& work, const Batch& batch, size_t at, size_t first, size_t count, size_t place, Tally& tally) {
-  const View& v = *work.view;
+  const CameraView& v = *work.view;
   const Splat16 s = load16(batch, at);
   uint32_t left = count < 16 ? (1u << count) - 1u : 0xFFFFu;
   auto keep = [&](M32x16 good, uint64_t& others) {
@@ -275,7 +275,7 @@ void run_block(void* context, size_t block) {
 }  // namespace
 
 // The tallies of the blocks lie in `slot`, behind what the blocks use of it: nothing here allocates.
-Tally project(const Splats& splats, const View& view, float* records, uint32_t* box, uint32_t* slot, float* z,
+Tally project(const Splats& splats, const CameraView& view, float* records, uint32_t* box, uint32_t* slot, float* z,
               Tally* tallies) {
   const size_t blocks = (splats.n + kProjectBlock - 1) / kProjectBlock;
   Work work{&splats, &view, records, box, slot, z, tallies};

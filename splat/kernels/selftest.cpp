@@ -43,7 +43,7 @@ void pictures(const SplatTable& table, SelfTestEmit emit, void* context) {
     const Splats splats{n, s.means.data(), s.log_scales.data(), s.quats.data(), s.opacities.data(), s.sh.data(),
                         coefficients[round]};
     const float back = round == 1 ? 1.0f : 2.0f;  // in round 1 the camera stands among the splats
-    View view{{0.6f, 0.0f, 0.8f, 0.0f, 1.0f, 0.0f, -0.8f, 0.0f, 0.6f}, {0.25f, -0.125f, back}, 50.0f, 55.0f, 30.5f, 22.5f,
+    CameraView view{{0.6f, 0.0f, 0.8f, 0.0f, 1.0f, 0.0f, -0.8f, 0.0f, 0.6f}, {0.25f, -0.125f, back}, 50.0f, 55.0f, 30.5f, 22.5f,
               {0.8f * back, 0.125f, -0.6f * back}, -0.8f, 0.8f, -0.6f, 0.6f, 0.2f, round == 2 ? 0.0f : 0.3f, -7.9943533f,
               width, height, uint32_t(round == 0), 4};
     const AlignedMemory memory(n * kRecordFloats * sizeof(float));

@@ -16,7 +16,7 @@ struct Splats {
 };
 
 // What a camera and the settings say to the projection (splat/projection.py).
-struct View {
+struct CameraView {
   float w[9], t[3];               // rows of the rotation, translation: world to camera
   float fx, fy, cx, cy;
   float centre[3];                // of the camera, in world axes
@@ -60,7 +60,7 @@ struct Picture {
 struct SplatTable {
   // records [n, 16] with gaps; slot [n], z [n] and box [n, 2] begin with the places, depths and boxes of the visible
   // ones; tallies: one a block of kProjectBlock splats
-  Tally (*project)(const Splats& splats, const View& view, float* records, uint32_t* box, uint32_t* slot, float* z,
+  Tally (*project)(const Splats& splats, const CameraView& view, float* records, uint32_t* box, uint32_t* slot, float* z,
                    Tally* tallies);
   // items[start[t] … start[t + 1] − 1] = the slots of tile t's splats, in order of depth; table [blocks, tiles] is room.
   // False, and no item is written, where there are not as many pairs as said.
