@@ -18,7 +18,7 @@ _HOMES = {
     "tensor.device": "Device MemorySpace",
     "tensor.errors": (
         "AnomalyError AxisError BudgetExceeded DeviceError DtypeError EmptyReductionError GradientError LinalgError "
-        "ReadOnlyError ShapeError TensorError TensorFileError TraceError"
+        "OnnxError ReadOnlyError ShapeError TensorError TensorFileError TraceError"
     ),
     "tensor.functions.creation": (
         "arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu "
@@ -69,7 +69,7 @@ _HOMES = {
     "tensor.memory": "ComputeBudget budget",
     "tensor.tensor_digest": "digest",
 }
-_MODULES = "autograd device elementary fft io linalg memory optim product random reduction sparse"
+_MODULES = "autograd device elementary fft io linalg memory onnx optim product random reduction sparse"
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PUBLIC |= {name: f"tensor.{name}" for name in _MODULES.split()}
 

@@ -11,6 +11,7 @@ TensorError
 ├── EmptyReductionError (ValueError) checked mode met the mean of nothing
 ├── AnomalyError      (ArithmeticError)  checked mode met a NaN, or an infinite gradient
 ├── LinalgError       (ValueError)   a matrix that has no such decomposition or solution: .function .matrix .detail
+├── OnnxError         (ValueError)   an ONNX model that is damaged, or asks for what the engine does not have
 ├── TensorFileError   (ValueError)   a file against its format: .path .offset .field .expected .found
 └── BudgetExceeded    (MemoryError)  a buffer that does not fit into the memory budget
 """
@@ -96,6 +97,10 @@ class TensorFileError(TensorError, ValueError):
 
     def __reduce__(self) -> tuple[type[TensorFileError], tuple[str, int, str, str, str]]:
         return type(self), (self.path, self.offset, self.field, self.expected, self.found)
+
+
+class OnnxError(TensorError, ValueError):
+    """An ONNX model is damaged, or asks for what the engine does not have; the text names the node."""
 
 
 class BudgetExceeded(TensorError, MemoryError):

@@ -35,6 +35,7 @@ PROMISED = {
     ),
     "tensor.optim": "AdamW Optimizer SGD clip_grad_norm_",
     "tensor.random": "Key",
+    "tensor.onnx": "Model load",
     "tensor.io": "SafetensorsFile load save",
     "tensor.linalg": (
         "cholesky cholesky_solve cond cross det diagonal eigh eigvalsh inv logdet lu matmul matrix_norm matrix_power "
