@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tensor.graph.graph import Graph, Step
+from tensor.primitives.spec import total_bytes
 
 __all__ = ["canonical"]
+
+_SHARED_BYTES = 1 << 16  # results up to here are shared
 
 
 def canonical(graph: Graph) -> Graph:
@@ -25,7 +28,10 @@ def _key(step: Step) -> Any:
 
 
 def _shared(graph: Graph) -> Graph:
-    """Equal steps on equal values give one value; a step that overwrites memory ends what was known before it."""
+    """Equal steps on equal values give one value; a step that overwrites memory ends what was known before it.
+
+    A large result that is computed twice stays so: that is what `checkpoint` wants, to hold it for a shorter time.
+    """
     same: dict[int, int] = {}
     known: dict[Any, tuple[int, ...]] = {}
     steps = []
@@ -39,7 +45,7 @@ def _shared(graph: Graph) -> Graph:
         if step.primitive.name == "alias":
             same[step.outputs[0]] = inputs[0]
             continue
-        key = _key(step)
+        key = _key(step) if total_bytes(tuple(graph.specs[v] for v in step.outputs)) <= _SHARED_BYTES else None
         before = known.get(key) if key is not None else None
         if before is not None:
             same.update(zip(step.outputs, before, strict=True))

@@ -65,6 +65,15 @@ class GraphTracer(Tracer):
 
     @classmethod
     def process(cls, main: Any, primitive: Any, inputs: tuple[Tensor, ...], params: Any) -> Any:
+        evaluate = getattr(primitive, "evaluate", None)
+        if (
+            evaluate is not None
+        ):  # a call with a derivative of its own: its steps are captured, its rule stays on the tape
+            before = _kernels.set_grad_mode(False)
+            try:
+                return tuple([o.detach() for o in evaluate(inputs)])
+            finally:
+                _kernels.set_grad_mode(before)
         graph: Graph = main.graph
         numbers = tuple(main.number(x) for x in inputs)
         specs = primitive.shape(inputs, params)

@@ -15,6 +15,7 @@ from tensor.primitives.fused import FUSED, Program
 
 __all__ = ["fuse"]
 
+_NEAR = 8  # steps: a chain does not reach further back, or what it holds would live for long
 _TEMPORARIES, _INPUTS, _OUTS = 8, 56, 8  # what a program has room for
 _FIRST_INPUT, _FIRST_OUT = 8, 64
 _ENDS = {"sum": "sum", "max": "maximum", "min": "minimum"}
@@ -50,11 +51,12 @@ def _last_needs(graph: Graph) -> dict[int, list[Any]]:
 class _Group:
     """Elementwise steps of one shape that become one step."""
 
-    __slots__ = ("bits", "steps")
+    __slots__ = ("bits", "last", "steps")
 
-    def __init__(self, step: Step, bit: int) -> None:
+    def __init__(self, step: Step, number: int) -> None:
         self.steps = [step]
-        self.bits = bit
+        self.bits = 1 << number
+        self.last = number
 
 
 def _fusable(graph: Graph, step: Step) -> bool:
@@ -92,6 +94,8 @@ def _grouped(graph: Graph, steps: list[Step]) -> list[Step | _Group]:
             group = group_of.get(u)
             if group is None or group is home or reached & group.bits or not _same_shape(graph, group, v):
                 continue
+            if number - group.last > _NEAR:
+                continue
             if home is None:
                 home = group
             elif not (_reach(home, behind) & group.bits or _reach(group, behind) & home.bits):
@@ -101,10 +105,11 @@ def _grouped(graph: Graph, steps: list[Step]) -> list[Step | _Group]:
                     group_of[s.outputs[0]] = home
                 nodes.remove(group)
         if home is None:
-            home = _Group(step, 1 << number)
+            home = _Group(step, number)
             nodes.append(home)
         else:
             home.steps.append(step)
+            home.last = number
         for u in step.inputs:
             other = group_of.get(u)
             if other is not None and other is not home:

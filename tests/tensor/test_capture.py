@@ -235,3 +235,28 @@ def test_strides_of_a_reshape_are_those_of_numpy() -> None:
         assert all(a == b // 8 for n, a, b in zip(wanted, ours, theirs.strides, strict=True) if n > 1)
     assert seen > 50
     assert c_strides(()) == ()
+
+
+def test_checkpoints_and_functions_with_their_own_derivative_are_captured() -> None:
+    rng = np.random.default_rng(9)
+    x, w = drawn(rng, 192, 256), drawn(rng, 256, 256)
+
+    @tn.autograd.custom_vjp
+    def doubled(x):
+        return x * 2.0
+
+    doubled.defvjp(lambda x: (x * 2.0, None), lambda residuals, g: (g * 3.0,))
+
+    def value(w, x, wrap):
+        for _ in range(4):
+            x = wrap(lambda h: tn.tanh(tn.gelu(h @ w) @ w.T))(x)
+        return tn.sum(doubled(x))
+
+    peaks = []
+    for wrap in (lambda f: f, tn.checkpoint):
+        both = tn.value_and_grad(lambda w, x, wrap=wrap: value(w, x, wrap))
+        f = tn.capture(both)
+        for ours, theirs in zip(f(w, x), both(w, x), strict=True):
+            assert same(ours, theirs)
+        peaks.append(f.plan().peak_bytes)
+    assert peaks[1] < peaks[0] * 0.7
