@@ -27,6 +27,7 @@ def sessions(text: str) -> str:
         ("docs/fleets.md", 2),
         ("docs/around.md", 8),
         ("docs/gradients.md", 20),
+        ("docs/capture.md", 14),
         ("docs/elementwise.md", 10),
         ("docs/tensors.md", 20),
         ("docs/array-api.md", 6),

@@ -7,14 +7,14 @@ from typing import Any
 from tensor.graph.graph import Graph, Step
 from tensor.primitives.spec import total_bytes
 
-__all__ = ["canonical"]
+__all__ = ["canonical", "renumbered"]
 
 _SHARED_BYTES = 1 << 16  # results up to here are shared
 
 
 def canonical(graph: Graph) -> Graph:
     """The graph without needless steps and values, numbered in the order of use. Results and effects stay the same."""
-    return _renumbered(_needed(_shared(graph)))
+    return renumbered(_needed(_shared(graph)))
 
 
 def _key(step: Step) -> Any:
@@ -68,7 +68,8 @@ def _needed(graph: Graph) -> Graph:
     return Graph(graph.name, graph.specs, graph.inputs, constants, kept[::-1], graph.outputs)
 
 
-def _renumbered(graph: Graph) -> Graph:
+def renumbered(graph: Graph) -> Graph:
+    """The graph with its values numbered in the order of use, and without values that nothing uses."""
     number: dict[int, int] = {}
     out = Graph(graph.name)
 

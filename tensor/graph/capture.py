@@ -9,7 +9,7 @@ from tensor import _kernels
 from tensor.autograd.pytree import TreeDef, tree_flatten, tree_unflatten
 from tensor.autograd.trace import Main, Tracer
 from tensor.errors import TraceError
-from tensor.graph.canonical import canonical
+from tensor.graph.canonical import canonical, renumbered
 from tensor.graph.fusion import fuse
 from tensor.graph.graph import Graph, Step
 from tensor.graph.layout import with_copies
@@ -174,6 +174,7 @@ class Captured:
             graph = with_copies(canonical(graph))
             if self._fusion:
                 graph = fuse(graph)
+            graph = renumbered(graph)
             graph.verify()
             found = self._variants[key] = _Variant(graph, plan_graph(graph), out_tree, result)
         return found, tensors
