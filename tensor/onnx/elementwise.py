@@ -16,7 +16,7 @@ __all__ = ["cast", "is_float", "like", "swish"]
 
 Tensor = Any
 
-_BITWISE = {
+_BINARY = {
     "And": tn.logical_and,
     "Or": tn.logical_or,
     "Xor": tn.logical_xor,
@@ -31,7 +31,6 @@ _BITWISE = {
     "BitwiseAnd": tn.bitwise_and,
     "BitwiseOr": tn.bitwise_or,
     "BitwiseXor": tn.bitwise_xor,
-    "PRelu": lambda x, slope: tn.where(x < 0, x * slope, x),
 }
 _UNARY = {
     "Abs": tn.abs,
@@ -85,16 +84,31 @@ def like(value: float, x: Tensor) -> Tensor:
     return tn.full((), value, dtype=x.dtype)
 
 
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda node, *inputs: function(*inputs)
+def _beside(node: Node, x: Tensor, y: Tensor) -> Tensor:
+    """y with the shape it broadcasts in; before operator set 7 an attribute says where its axes begin in x."""
+    if node.version >= 7 or not node.get("broadcast", 0) or "axis" not in node.attributes:
+        return y
+    after = x.ndim - node.get("axis") % max(x.ndim, 1) - y.ndim
+    return y.reshape((*y.shape, *(1,) * after))
 
 
-for _name, _function in {**_BITWISE, **_UNARY}.items():
-    OPERATORS["", _name] = _plain(_function)
+def _unary(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda node, x: function(x)
+
+
+def _binary(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda node, x, y: function(x, _beside(node, x, y))
+
+
+for _name, _function in _UNARY.items():
+    OPERATORS["", _name] = _unary(_function)
+for _name, _function in _BINARY.items():
+    OPERATORS["", _name] = _binary(_function)
 
 
 @operator("Div")
 def _divide(node: Node, x: Tensor, y: Tensor) -> Tensor:
+    y = _beside(node, x, y)
     if x.dtype.kind not in ("signed integer", "unsigned integer"):
         return x / y
     quotient = x // y  # ONNX rounds to zero
@@ -181,6 +195,13 @@ def _is_inf(node: Node, x: Tensor) -> Tensor:
 
 
 # --- activations -----------------------------------------------------------------------------------------------------
+
+
+@operator("PRelu")
+def _prelu(node: Node, x: Tensor, slope: Tensor) -> Tensor:
+    if node.version < 7 and slope.ndim == 1 and x.ndim > 1:  # one for each channel
+        slope = slope.reshape((-1, *(1,) * (x.ndim - 2)))
+    return tn.where(x < 0, x * slope, x)
 
 
 @operator("LeakyRelu")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -17,6 +16,8 @@ from tensor.onnx.values import attribute_value, dtype_of, tensor_of
 __all__ = ["Graph", "Model", "load"]
 
 _DEPTH_MAX = 32  # graphs inside graphs
+# What the functions say of attributes and inputs that do not fit.
+_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError)
 _FILE_BYTES_MAX = 2**31 - 1  # what a protobuf message may have
 
 
@@ -69,7 +70,12 @@ class Graph:
         self.inputs = tuple(_input(i, where) for i in message.input)
         self.outputs = tuple(o.name for o in message.output)
         self.nodes = tuple(self._node(n, i, versions, where, depth) for i, n in enumerate(message.node))
-        self.uses = Counter(name for node in self.nodes for name in node.inputs)
+        given = [*self.constants, *self.outputs, *(i.name for i in self.inputs)]
+        for name in [*given, *(name for node in self.nodes for name in (*node.inputs, *node.outputs))]:
+            if not isinstance(name, str):  # protobuf gives bytes where they are no UTF-8
+                raise OnnxError(f"{where}: expected names in UTF-8, got {name!r}")
+        self.names = {name for node in self.nodes for name in _names(node)} | set(self.outputs)
+        self._last = self._last_uses()
 
     @staticmethod
     def _node(message: Any, index: int, versions: Mapping[str, int], where: str, depth: int) -> Node:
@@ -88,6 +94,17 @@ class Graph:
         inputs, outputs = tuple(message.input), tuple(message.output)
         return Node(message.op_type, domain, versions[domain], message.name, inputs, outputs, attributes)
 
+    def _last_uses(self) -> list[list[str]]:
+        """For each node the names of this graph that nothing after it reads: their memory is given back."""
+        own = {name for node in self.nodes for name in node.outputs} | {i.name for i in self.inputs}
+        seen = {*self.outputs, *self.constants, ""}
+        last: list[list[str]] = []
+        for node in reversed(self.nodes):
+            names = _names(node) | set(node.outputs)
+            last.append(sorted((names & own) - seen))
+            seen |= names
+        return last[::-1]
+
     def run(self, inputs: Sequence[Any], scope: Mapping[str, Any]) -> tuple[Any, ...]:
         """The outputs for inputs in the graph's order; `scope` has the values of the graphs around it."""
         values = {**scope, **self.constants}
@@ -97,10 +114,22 @@ class Graph:
             values[wanted.name] = value
         for index, node in enumerate(self.nodes):
             _run_node(index, node, values)
+            for name in self._last[index]:
+                values.pop(name, None)
         missing = [name for name in self.outputs if name not in values]
         if missing:
             raise OnnxError(f"no node computed the output {missing[0]}")
         return tuple(values[name] for name in self.outputs)
+
+
+def _names(node: Node) -> set[str]:
+    """What a node reads, in the graphs among its attributes too."""
+    found = set(node.inputs)
+    for value in node.attributes.values():
+        for graph in value if isinstance(value, list) else [value]:
+            if isinstance(graph, Graph):
+                found |= graph.names
+    return found
 
 
 def _run_node(index: int, node: Node, values: dict[str, Any]) -> None:
@@ -115,7 +144,7 @@ def _run_node(index: int, node: Node, values: dict[str, Any]) -> None:
         raise OnnxError(f"{place}: {error}") from None
     except MemoryError:
         raise
-    except (TensorError, ValueError, TypeError, IndexError, ArithmeticError, AttributeError, KeyError) as error:
+    except (TensorError, *_ERRORS) as error:
         raise OnnxError(f"{place}: {error}") from error
     results = result if isinstance(result, tuple) else (result,)
     for name, value in zip(node.outputs, results, strict=False):

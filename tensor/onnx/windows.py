@@ -165,8 +165,25 @@ def _windows(node: Node, x: Tensor, value: Any) -> tuple[Tensor, Tensor, list[in
     return flat[0], flat[1], counts, (taps, strides, dilations, pads)
 
 
+def _on_kernels(node: Node, x: Tensor) -> dict[str, Any] | None:
+    """The arguments of the engine's own pooling, where it covers the node's rank, type and padding."""
+    rank = x.ndim - 2
+    if rank not in (1, 2) or not is_float(x) or node.get("ceil_mode", 0):
+        return None
+    taps = node.require("kernel_shape")
+    strides, dilations, pads = geometry(node, x.shape[2:], taps)
+    if any(max(pair) > d * (k - 1) // 2 for pair, d, k in zip(pads, dilations, taps, strict=True)):
+        return None
+    return {"stride": strides, "padding": pads, "dilation": dilations}
+
+
 @operator("AveragePool")
 def _average_pool(node: Node, x: Tensor) -> Tensor:
+    plain = _on_kernels(node, x)
+    if plain is not None and set(plain.pop("dilation")) == {1}:
+        pool = tn.avg_pool1d if x.ndim == 3 else tn.avg_pool2d
+        include = bool(node.get("count_include_pad", 0))
+        return pool(x, node.require("kernel_shape"), count_include_pad=include, **plain)
     values, inside, _, _ = _windows(node, x, 0)
     wide = cast(values, tn.float32) if x.dtype.itemsize < 4 else values
     return cast(tn.sum(wide, axis=-1) / cast(tn.sum(inside, axis=-1), wide.dtype), x.dtype)
@@ -181,6 +198,9 @@ def _lp_pool(node: Node, x: Tensor) -> Tensor:
 
 @operator("MaxPool")
 def _max_pool(node: Node, x: Tensor) -> Any:
+    plain = _on_kernels(node, x)
+    if plain is not None and len(node.outputs) == 1:
+        return (tn.max_pool1d if x.ndim == 3 else tn.max_pool2d)(x, node.require("kernel_shape"), **plain)
     lowest = float("-inf") if is_float(x) else tn.iinfo(x.dtype).min
     values, _, counts, (taps, strides, dilations, pads) = _windows(node, x, lowest)
     best = tn.max(values, axis=-1)

@@ -85,6 +85,20 @@ def test_an_input_that_nothing_gives_is_named() -> None:
     assert str(raised.value) == "node 0 (n), Exp: nothing gives its input lost"
 
 
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(OnnxError) as raised:
+        graph([node_message("Exp", [b"\xff"], ["y"])])  # type: ignore[list-item]  # as protobuf gives it
+    assert str(raised.value) == "m.onnx: expected names in UTF-8, got b'\\xff'"
+
+
+def test_what_no_later_node_reads_is_given_back() -> None:
+    x = tn.ones(100_000)
+    with tn.budget(max_bytes=2_000_000) as bounded:
+        chain = [node_message("Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(20)]
+        graph([node_message("Exp", ["x"], ["v0"]), *chain, node_message("Neg", ["v20"], ["y"])]).run([x], {})
+    assert bounded.peak_bytes <= 800_000 + 4096
+
+
 def test_an_error_of_the_engine_names_the_node() -> None:
     with pytest.raises(OnnxError, match=r"^node 0 \(n\), MatMul: "):
         graph([node_message("MatMul", ["x", "w"], ["y"])], [tensor_message(dims=[3, 1], raw_data=bytes(12))]).run(

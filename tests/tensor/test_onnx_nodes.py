@@ -222,3 +222,28 @@ def test_every_damaged_byte_of_a_model_gives_a_result_or_an_onnx_error(cases: li
         except OnnxError:
             refused += 1
     assert refused > len(content) // 2
+
+
+@pytest.mark.parametrize("kind", ["simple", "pytorch-converted", "pytorch-operator"])
+def test_models_of_the_suite_run_but_for_text_and_gradients(kind: str, cases: list[Any]) -> None:
+    import numpy as np
+    from onnx import load_tensor, numpy_helper
+    from onnx.backend.test.loader import load_model_tests
+
+    def read(folder: Path, what: str) -> list[Any]:
+        paths = [folder / f"{what}_{i}.pb" for i in range(len(list(folder.glob(f"{what}_*.pb"))))]
+        return [numpy_helper.to_array(load_tensor(path)) for path in paths]
+
+    models = [c for c in load_model_tests(kind=kind) if not c.name.startswith(("test_strnorm", "test_gradient"))]
+    assert models
+    for case in models:
+        if case.model_dir is None:
+            model, sets = Model(case.model), case.data_sets
+        else:
+            model = load(Path(case.model_dir) / "model.onnx")
+            folders = sorted(Path(case.model_dir).glob("test_data_set_*"))
+            sets = [(read(folder, "input"), read(folder, "output")) for folder in folders]
+        for inputs, expected in sets:
+            for ours, theirs in zip(as_arrays(model.run(*inputs)), expected, strict=True):
+                for a, b in zip(ours, theirs, strict=True) if isinstance(ours, list) else [(ours, theirs)]:
+                    np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-7, err_msg=case.name)
