@@ -156,7 +156,8 @@ class Model:
     """An ONNX model that runs on the engine.
 
     `inputs` and `outputs` are names, in the model's order; `run` takes tensors by position, or by name, and gives the
-    outputs as a tuple. Everything is checked when the model is made: OnnxError names the node and what is wrong.
+    outputs as a tuple. Operators, element types and stored tensors are checked when the model is made; OnnxError names
+    the node and what is wrong.
     """
 
     def __init__(self, message: Any, where: str = "model") -> None:
