@@ -45,7 +45,9 @@ GRAMS = [
 OPEN = {
     "test_ai_onnx_ml_tree_ensemble_set_membership": "no TreeEnsemble: trees are no tensor arithmetic",
     "test_ai_onnx_ml_tree_ensemble_single_tree": "no TreeEnsemble: trees are no tensor arithmetic",
-    "test_attention_4d_causal_fp16": "2 of 192 are a float16 step off; against float64 ours err by 4.0e-4, theirs by 4.9e-4",
+    "test_attention_4d_causal_fp16": (
+        "2 of 192 are a float16 step off; against float64 ours err by 4.0e-4, theirs by 4.9e-4"
+    ),
     "test_dft_inverse": "0 where the expected 1.9e-7 is the rounding error of the reference in float32",
     "test_dft_inverse_opset19": "0 where the expected 1.9e-7 is the rounding error of the reference in float32",
     "test_loop16_seq_none": "equal, but the suite's comparison takes no sequence that holds a scalar",
