@@ -128,6 +128,16 @@ def of_ledgers() -> list[Line]:
     return kept + [line for line in lines("audit") if line["unit"] not in {"MB/s", "events/s"}]
 
 
+def training() -> Iterator[str]:
+    """Whole steps of training."""
+    yield from cases("steps of training (less is better)", lines("train_step"))
+
+
+def engine() -> Iterator[str]:
+    """Operations on tensors: one case a row."""
+    yield from cases("operations on tensors", lines("tensor"))
+
+
 def cases(title: str, kept: Iterable[Line]) -> Iterator[str]:
     """A table of one line a row."""
     for i, line in enumerate(kept):
@@ -214,8 +224,8 @@ def limits() -> Iterator[str]:
 
 
 PAGES = {
-    "README.md": (fleets, planning, ledger_in_short, search, render, limits),
-    "docs/benchmarks.md": (kernels, planning_in_full, fleets_in_full, ledger, stages, pictures),
+    "README.md": (fleets, planning, ledger_in_short, search, render, training, limits),
+    "docs/benchmarks.md": (kernels, planning_in_full, fleets_in_full, ledger, stages, pictures, engine),
 }
 
 
