@@ -27,6 +27,7 @@ def matmul(a: object, b: object, out: object = None) -> NDArray[Any]:
     Returns out, or a new array. For k = 0 every element is +0; NaN is canonical.
     Raises DtypeError, ShapeError, ReadOnlyError, MemoryError (BudgetExceeded: the packed factors count too).
 
+    >>> import numpy as np
     >>> matmul(np.float32([[1, 2]]), np.float32([[3], [4]]))
     array([[11.]], dtype=float32)
     """

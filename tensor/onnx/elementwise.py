@@ -138,10 +138,7 @@ def _pow(node: Node, x: Tensor, y: Tensor) -> Tensor:
         return tn.pow(x, y)
     if is_float(x) and not is_float(y):
         return tn.pow(x, cast(y, x.dtype))
-    if is_float(y) and not is_float(x):
-        wide = tn.float64
-        return cast(tn.pow(cast(x, wide), cast(y, wide)), x.dtype)
-    wide = tn.float64 if is_float(x) else tn.int64
+    wide: Any = tn.float64 if is_float(x) or is_float(y) else tn.int64
     return cast(tn.pow(cast(x, wide), cast(y, wide)), x.dtype)
 
 

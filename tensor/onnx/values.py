@@ -82,7 +82,7 @@ def tensor_of(message: Any, where: str) -> Tensor:
 
 
 def _from_bytes(content: bytes, dtype: Any, shape: Sequence[int]) -> Tensor:
-    stored = {"bfloat16": tn.uint16, "bool": tn.uint8}.get(dtype.name, dtype)
+    stored: Any = {"bfloat16": tn.uint16, "bool": tn.uint8}.get(dtype.name, dtype)
     x = tn.empty(tuple(shape), dtype=stored)
     if x.size:
         memoryview(x).cast("B").cast("B", (len(content),))[:] = content
