@@ -6,9 +6,9 @@
 namespace DW_ISA {
 namespace lines {
 
-template <class T> constexpr bool kFloating = false;
-template <> constexpr bool kFloating<float> = true;
-template <> constexpr bool kFloating<double> = true;
+template <class T> inline constexpr bool kFloating = false;
+template <> inline constexpr bool kFloating<float> = true;
+template <> inline constexpr bool kFloating<double> = true;
 
 // An operation: block() folds contiguous values, row() takes a row of columns into partial values, join() merges two.
 struct SumOp {
