@@ -24,7 +24,8 @@ set(DROVEWAY_KERNEL_FLAGS -O3 -ffp-contract=off -fno-fast-math -fno-math-errno -
     -Wno-uninitialized)  # g++ 12 warns about its own AVX-512 headers
 if(DROVEWAY_SANITIZE)
   list(REMOVE_ITEM DROVEWAY_KERNEL_FLAGS -O3)
-  list(APPEND DROVEWAY_KERNEL_FLAGS -fno-sanitize=null,object-size)  # a check for every register that is named: too slow
+  # A check for every register that is named, and poison around every temporary: minutes for a file.
+  list(APPEND DROVEWAY_KERNEL_FLAGS -fno-sanitize=null,object-size,alignment,pointer-overflow -fno-sanitize-address-use-after-scope)
 endif()
 
 set_property(GLOBAL PROPERTY DROVEWAY_AREAS "")
