@@ -43,6 +43,7 @@ export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:handle_segv=0 UBS
 export PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
 cd "$build"
 tests=(tensor/test_reduction.py tensor/test_product.py tensor/test_elementary.py storage/test_storage_kernels.py coord/test_field.py
+  tensor/test_tensor_indexing.py tensor/test_tensor_exchange.py tensor/test_tensor_shapes.py tensor/test_fused.py
   splat/test_splat_kernels.py splat/test_projection.py splat/test_blend.py vector/test_encoding.py vector/test_topk.py)
 LD_PRELOAD="$asan $ubsan" PYTHONPATH="$build/packages" "$python" -c '
 import sys
