@@ -17,14 +17,9 @@ def canonical(graph: Graph) -> Graph:
     return renumbered(_needed(_shared(graph)))
 
 
-def _key(step: Step) -> Any:
-    params = step.params
-    if params is None:
-        return (step.primitive.name, step.inputs, None)
-    try:
-        return hash(items := (step.primitive.name, step.inputs, tuple(sorted(params.items())))) and items
-    except TypeError:
-        return None
+def _key(step: Step) -> tuple[str, tuple[int, ...], str]:
+    """Equal for steps that do the same. By text: 0.0 and -0.0, 1 and True are equal values and other params."""
+    return step.primitive.name, step.inputs, repr(sorted(step.params.items())) if step.params else ""
 
 
 def _shared(graph: Graph) -> Graph:

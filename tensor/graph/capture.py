@@ -194,7 +194,7 @@ def _kind(x: Any, name: str) -> Any:
         hash(x)
     except TypeError:
         raise TypeError(f"capture of {name}: arguments must be tensors or hashable, got {type(x).__name__}") from None
-    return (type(x), x)
+    return (type(x), x, repr(x) if isinstance(x, float | complex) else "")  # 0.0 and -0.0 are equal
 
 
 def capture(fn: Callable[..., Any], *, fusion: bool = True) -> Captured:

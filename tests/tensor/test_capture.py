@@ -260,3 +260,9 @@ def test_checkpoints_and_functions_with_their_own_derivative_are_captured() -> N
             assert same(ours, theirs)
         peaks.append(f.plan().peak_bytes)
     assert peaks[1] < peaks[0] * 0.7
+
+
+def test_zeros_of_both_signs_among_the_arguments_are_two_graphs() -> None:
+    f = tn.capture(lambda x, c: x * tn.full(x.shape, c))
+    x = tn.ones(1)
+    assert [str(f(x, c).tolist()) for c in (0.0, -0.0, 0.0)] == ["[0.0]", "[-0.0]", "[0.0]"]
