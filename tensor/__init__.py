@@ -32,7 +32,7 @@ _HOMES = {
     ),
     "tensor.functions.elementary": (
         "acos acosh asin asinh atan atan2 atanh copysign cos cosh digamma erf erfc exp exp2 expm1 gelu hypot "
-        "lgamma log log1p log2 log10 logaddexp nextafter rsqrt sigmoid silu sin sinh softplus tan tanh"
+        "lgamma log log1p log2 log10 logaddexp nextafter rsqrt sigmoid silu sin sinh softplus tan tanh trigamma"
     ),
     "tensor.functions.elementwise": (
         "abs add angle ceil clip conj divide floor floor_divide imag maximum minimum multiply negative positive "

@@ -40,6 +40,7 @@ __all__ = [
     "softplus",
     "tan",
     "tanh",
+    "trigamma",
 ]
 
 Tensor = Any
@@ -314,6 +315,16 @@ def tanh(x: Tensor, /) -> Tensor:
     0.0
     """
     return _floating("tanh", x)
+
+
+def trigamma(x: Tensor, /) -> Tensor:
+    """The derivative of digamma, the second of log Γ(x). Integers give float32.
+
+    >>> import tensor as tn
+    >>> tn.trigamma(tn.asarray(1.0, dtype=tn.float64)).item()
+    1.6449340668482264
+    """
+    return _floating("trigamma", x)
 
 
 def atan2(x1: Operand, x2: Operand, /) -> Tensor:

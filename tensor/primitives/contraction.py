@@ -8,9 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
+from tensor.primitives.blocks import (
+    each_of_leading,
+    flat,
+    in_front,
+    leading_of,
+    own_batch,
+    spread,
+    stacked_specs,
+    twin_of_each,
+)
 from tensor.primitives.primitive import FLOATS, NUMBERS, Params, Primitive, Sample, keep
 from tensor.primitives.registry import register, row
-from tensor.primitives.rules import apply, broadcast_shapes, call, equal_dtypes, leading_batch, unbroadcast
+from tensor.primitives.rules import (
+    BatchRule,
+    Dims,
+    apply,
+    broadcast_shapes,
+    call,
+    equal_dtypes,
+    leading_batch,
+    unbroadcast,
+)
 from tensor.primitives.spec import Spec, name_of, total_bytes
 
 if TYPE_CHECKING:
@@ -187,6 +206,20 @@ def _affine_samples(rng: np.random.Generator) -> Iterable[Sample]:
     yield Sample(rng.normal(size=(2, 0)), rng.normal(size=(0, 3)), rng.normal(size=3), params={"activation": "none"})
 
 
+def _affine_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    """One product where all share the bias; else the three operations that the row stands for, on the whole batch."""
+    a, b, bias = inputs
+    of_product = MATMUL.batch
+    assert of_product is not None
+    if dims[2] is None:
+        rank = max(x.ndim - (d is not None) for x, d in zip((a, b), dims, strict=False))
+        return apply(primitive, (*(in_front(x, d, rank) for x, d in zip((a, b), dims, strict=False)), bias), params), 0
+    product, at = (apply(MATMUL, (a, b)), None) if dims[:2] == (None, None) else of_product((a, b), dims[:2], None)
+    rank = product.ndim - (at is not None)
+    sums = in_front(product, at, rank) + in_front(bias, dims[2], rank)
+    return sums if params["activation"] == "none" else call(params["activation"], sums), 0
+
+
 AFFINE: Primitive = register(
     Primitive(
         "affine",
@@ -198,6 +231,7 @@ AFFINE: Primitive = register(
         twin=_affine_twin,
         keeps=keep(inputs=(0, 1, 2), outputs=(0,)),
         vjp=_affine_gradients,
+        batch=BatchRule(_affine_batch),
         cost=_product_cost,
         samples=_affine_samples,
     )
@@ -358,15 +392,25 @@ def _quantised_samples(rng: np.random.Generator) -> Iterable[Sample]:
         )
 
 
+def _quantised_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    """More rows of one product where all share the weights; else a product each."""
+    if dims[2:] != (None, None, None) or leading_of(params):
+        return own_batch(primitive, inputs, dims, params)
+    n, (a, a_scale) = spread(inputs[:2], dims[:2])
+    out = apply(primitive, (flat(a), flat(a_scale), *inputs[2:]), params)
+    return out.reshape((n, a.shape[1], out.shape[1])), 0
+
+
 QUANTISED_MATMUL: Primitive = register(
     Primitive(
         "quantised_matmul",
         category="contraction",
         summary="Bytes times weights of 4 bits in groups: whole numbers exactly, then each group's scale and bias.",
-        shape=_quantised_shape,
+        shape=stacked_specs(_quantised_shape),
         dtypes=("float32",),
-        kernel=_quantised_kernel,
-        twin=_quantised_twin,
+        kernel=each_of_leading(_quantised_kernel),
+        twin=twin_of_each(_quantised_twin, _quantised_shape),
+        batch=BatchRule(_quantised_batch),
         cost=lambda specs, outs, params: (total_bytes((*specs, *outs)), 2 * outs[0].size * specs[0].shape[-1]),
         samples=_quantised_samples,
         oracle=_quantised_oracle,

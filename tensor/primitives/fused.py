@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tensor.errors import ShapeError
 from tensor.primitives.primitive import ALL, Params, Primitive, Sample
 from tensor.primitives.registry import register
-from tensor.primitives.rules import broadcast_shapes
+from tensor.primitives.rules import ELEMENTWISE_BATCH, broadcast_shapes
 from tensor.primitives.spec import Spec, total_bytes
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ FUSED = register(
         shape=_shape,
         kernel=_kernel,
         twin=_twin,
+        batch=ELEMENTWISE_BATCH,
         cost=_cost,
         samples=_samples,
     )

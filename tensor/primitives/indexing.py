@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
+from tensor.primitives.blocks import each_of_leading, own_batch, stacked_specs, twin_of_each
 from tensor.primitives.primitive import ALL, COMPLEX, FLOATS, Params, Primitive, Sample, keep
 from tensor.primitives.registry import register
 from tensor.primitives.rules import BatchRule, apply, batch_size, call, equal_dtypes, expand_to, front, zeros_like_spec
@@ -464,14 +465,23 @@ def _nonzero_shape(specs: Specs, params: Params) -> Spec:
     return Spec((x.ndim, params["count"]), "int64", x.device)
 
 
+def _nonzero_counted(found: int, params: Params) -> None:
+    """The size of the result is a promise: what breaks it must not read or leave unwritten memory."""
+    if found != params["count"]:
+        raise ValueError(f"nonzero: {found} elements are not zero, where count says {params['count']}")
+
+
 def _nonzero_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
+    _nonzero_counted(int(call("count_nonzero", inputs[0], axis=tuple(range(inputs[0].ndim)), keepdims=False)), params)
     _kernels.nonzero(inputs[0], outs[0])
 
 
 def _nonzero_twin(arrays: tuple[Any, ...], params: Params) -> Any:
     from tensor.twins.indexing_ref import nonzero
 
-    return nonzero(arrays[0])
+    found = nonzero(arrays[0])
+    _nonzero_counted(found.shape[1], params)
+    return found
 
 
 def _nonzero_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
@@ -494,9 +504,10 @@ NONZERO = register(
         category=CATEGORY,
         summary="The indices of the `count` elements that are not zero, row-major, one row a dimension.",
         dtypes=ALL,
-        shape=_nonzero_shape,
-        kernel=_nonzero_kernel,
-        twin=_nonzero_twin,
+        shape=stacked_specs(_nonzero_shape),
+        kernel=each_of_leading(_nonzero_kernel),
+        twin=twin_of_each(_nonzero_twin, _nonzero_shape),
+        batch=BatchRule(own_batch),
         samples=_nonzero_samples,
         oracle=_nonzero_oracle,
     )

@@ -13,7 +13,7 @@ __all__ = ["REGISTRY", "all_rows", "families", "register", "row"]
 
 REGISTRY: dict[str, Primitive] = {}
 
-_MACHINERY = {"primitive", "registry", "rules", "spec", "twin_call"}
+_MACHINERY = {"blocks", "primitive", "registry", "rules", "spec", "twin_call"}
 _Row = TypeVar("_Row", bound=Primitive)
 
 

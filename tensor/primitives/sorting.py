@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
+from tensor.primitives.blocks import each_of_leading, own_batch, stacked_specs, twin_of_each
 from tensor.primitives.primitive import ALL, REALS, Params, Primitive, Sample, keep
 from tensor.primitives.reductions import check_dtype
 from tensor.primitives.registry import register
-from tensor.primitives.rules import apply, call, equal_dtypes, shifted_axes, zeros_like_spec
+from tensor.primitives.rules import BatchRule, apply, call, equal_dtypes, shifted_axes, zeros_like_spec
 from tensor.primitives.spec import Spec, name_of, total_bytes
 
 if TYPE_CHECKING:
@@ -294,9 +295,10 @@ UNIQUE_GROUPS = register(
         category=CATEGORY,
         summary="Groups of equal values of a vector in its order: first indices, members, counts, how many.",
         dtypes=ALL,
-        shape=_groups_shape,
-        kernel=_groups_kernel,
-        twin=_groups_twin,
+        shape=stacked_specs(_groups_shape),
+        kernel=each_of_leading(_groups_kernel),
+        twin=twin_of_each(_groups_twin, _groups_shape),
+        batch=BatchRule(own_batch),
         cost=_cost,
         samples=_groups_samples,
         oracle=_groups_oracle,

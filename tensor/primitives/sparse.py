@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensor.errors import DtypeError, ShapeError
+from tensor.primitives.blocks import flat, joined_starts, places, spread
 from tensor.primitives.primitive import Primitive, Sample, keep
 from tensor.primitives.registry import register
-from tensor.primitives.rules import call
+from tensor.primitives.rules import BatchRule, Dims, apply, call, front
 from tensor.primitives.spec import Spec, name_of, total_bytes
 
 if TYPE_CHECKING:
@@ -76,6 +77,57 @@ def _transposed(x: Tensor) -> Tensor:
     return x.permute((1, 0))
 
 
+# --- batches: one block-diagonal matrix, or more columns of the dense one ------------------------------------------
+
+
+def _more_columns(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    """The batch of dense matrices side by side, times the one sparse matrix."""
+    dense = front(inputs[3], dims[3])  # type: ignore[arg-type]
+    n, k, columns = dense.shape
+    wide = dense.permute((1, 0, 2)).reshape((k, n * columns))
+    out = apply(primitive, (*inputs[:3], wide), params)
+    return out.reshape((out.shape[0], n, columns)), 1
+
+
+def _by_row_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    if dims[:3] == (None, None, None):
+        return _more_columns(primitive, inputs, dims, params)
+    n, (values, columns, starts, dense) = spread(inputs, dims)
+    height, width = values.shape[2:] if values.ndim == 4 else (1, 1)
+    diagonal = places(columns, dense.shape[1] // width), joined_starts(starts, values.shape[1])
+    out = apply(primitive, (flat(values), *diagonal, flat(dense)), params)
+    return out.reshape((n, height * (starts.shape[1] - 1), out.shape[1])), 0
+
+
+def _by_place_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    if dims[:3] == (None, None, None):
+        return _more_columns(primitive, inputs, dims, params)
+    n, (values, rows, columns, dense) = spread(inputs, dims)
+    count = params["rows"]
+    diagonal = places(rows, count), places(columns, dense.shape[1])
+    out = apply(primitive, (flat(values), *diagonal, flat(dense)), {"rows": n * count})
+    return out.reshape((n, count, out.shape[1])), 0
+
+
+def _rows_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    from tensor.functions.creation import arange
+
+    n, (starts,) = spread(inputs, dims)
+    count = params["count"]
+    rows = apply(primitive, (joined_starts(starts, count),), {"count": n * count}).reshape((n, count))
+    before = arange(n, dtype="int64", device=starts.device) * (starts.shape[1] - 1)
+    return rows - before.reshape((n, 1)), 0
+
+
+def _sampled_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    """Places in the product of all a, one below the other, and all b, side by side; only those are computed."""
+    n, (a, b, rows, columns) = spread(inputs, dims)
+    _, k, width = b.shape
+    wide = b.permute((1, 0, 2)).reshape((k, n * width))
+    out = apply(primitive, (flat(a), wide, places(rows, a.shape[1]), places(columns, width)), params)
+    return out.reshape((n, rows.shape[1])), 0
+
+
 # --- by row: CSR -----------------------------------------------------------------------------------------------------
 
 
@@ -137,6 +189,7 @@ SPMM_CSR = register(
         twin=_csr_twin,
         keeps=keep(inputs=(0, 1, 2, 3)),
         vjp=_csr_vjp,
+        batch=BatchRule(_by_row_batch),
         cost=_cost,
         samples=lambda rng: [
             Sample(*_csr_inputs(rng, 3, 4, 2, 5), differentiable=(0, 3)),
@@ -176,6 +229,7 @@ CSR_ROWS = register(
         shape=_rows_shape,
         kernel=_rows_kernel,
         twin=_rows_twin,
+        batch=BatchRule(_rows_batch),
         samples=lambda rng: [Sample(_csr_inputs(rng, 4, 3, 2, 6)[2], params={"count": 6})],
     )
 )
@@ -243,6 +297,7 @@ SPMM_COO = register(
         twin=_coo_twin,
         keeps=keep(inputs=(0, 1, 2, 3)),
         vjp=_coo_vjp,
+        batch=BatchRule(_by_place_batch),
         cost=_cost,
         samples=lambda rng: [
             Sample(*_coo_inputs(rng, 3, 4, 2, 6), params={"rows": 3}, differentiable=(0, 3)),
@@ -310,6 +365,7 @@ SDDMM = register(
         twin=_sddmm_twin,
         keeps=keep(inputs=(0, 1, 2, 3)),
         vjp=_sddmm_vjp,
+        batch=BatchRule(_sampled_batch),
         cost=lambda specs, outs, params: (total_bytes((*specs, *outs)), 2 * outs[0].size * specs[0].shape[1]),
         samples=lambda rng: [
             Sample(*_sddmm_inputs(rng, 3, 4, 2, 6), differentiable=(0, 1)),
@@ -399,6 +455,7 @@ BSMM = register(
         twin=_bsmm_twin,
         keeps=keep(inputs=(0, 1, 2, 3)),
         vjp=_bsmm_vjp,
+        batch=BatchRule(_by_row_batch),
         cost=_cost,
         samples=_bsmm_samples(),
         oracle=_bsmm_oracle,

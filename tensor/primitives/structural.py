@@ -479,14 +479,22 @@ def _put_vjp(g: Tensor, node: Any) -> tuple[Tensor | None, ...]:
     if node.needs[0]:
         g_x = apply(PUT_ROWS, (g, index, rules.zeros_like_spec(values)), None)
     if node.needs[2]:
-        last = _kernels.full((g.shape[0],), -1, "int64", g.device)
         order = _kernels.arange(0, 1, n, "int64", g.device)
-        _kernels.put_rows(last, index, order)  # which value stays where several came
+        nobody = _kernels.full((g.shape[0],), -1, "int64", g.device)
+        last = apply(PUT_ROWS, (nobody, index, order), None)  # which value stays where several came
         stays = (last[index] == order).reshape((n, *(1,) * (g.ndim - 1)))
         from tensor import where
 
         g_values = where(stays, g[index], rules.zeros_like_spec(Spec((), g.dtype, g.device)))
     return g_x, None, g_values
+
+
+def _put_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Any, params: Params) -> tuple[Any, Any]:
+    from tensor.primitives import blocks
+
+    _, (x, index, values) = blocks.spread(inputs, dims)
+    whole = apply(primitive, (blocks.flat(x), blocks.places(index, x.shape[1]), blocks.flat(values)), None)
+    return whole.reshape(x.shape), 0
 
 
 PUT_ROWS = register(
@@ -500,6 +508,7 @@ PUT_ROWS = register(
         twin=_put_twin,
         vjp=_put_vjp,
         keeps=keep(inputs=(1,)),
+        batch=BatchRule(_put_batch),
         oracle=_put_twin,
         samples=lambda rng: [
             Sample(_normal(rng, 4, 2), rng.permutation(4)[:3].astype("int64"), _normal(rng, 3, 2)),
