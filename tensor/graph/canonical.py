@@ -76,7 +76,7 @@ def renumbered(graph: Graph) -> Graph:
     out.inputs = [of(v) for v in graph.inputs]
     for step in graph.steps:
         inputs = tuple(of(v) for v in step.inputs)
-        out.steps.append(Step(step.primitive, inputs, tuple(of(v) for v in step.outputs), step.params))
+        out.steps.append(Step(step.primitive, inputs, tuple(of(v) for v in step.outputs), step.params, step.again))
     out.outputs = [of(v) for v in graph.outputs]
     out.constants = {number[v]: graph.constants[v] for v in sorted(graph.constants, key=lambda v: number[v])}
     return out

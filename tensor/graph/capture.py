@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from tensor.graph.graph import Graph, Step
 from tensor.graph.layout import with_copies
 from tensor.graph.machine import Machine
 from tensor.graph.plan import Plan, plan_graph
+from tensor.graph.recompute import recomputed
 from tensor.primitives.spec import Spec
 
 __all__ = ["Captured", "GraphTracer", "capture", "trace"]
@@ -113,31 +115,93 @@ def trace(fn: Callable[..., Any], flat: list[Any], treedef: TreeDef, name: str) 
 
 
 class _Variant:
-    """What one set of shapes and types became."""
+    """What one set of shapes and types became: its plans, fastest first, and the one that is used."""
 
-    __slots__ = ("graph", "machine", "out_tree", "plan", "result")
+    __slots__ = ("_bound", "_lock", "_plans", "_tried", "graph", "machine", "out_tree", "plan", "result")
 
-    def __init__(self, graph: Graph, plan: Plan, out_tree: TreeDef, result: list[Any]) -> None:
-        self.graph = graph
-        self.plan = plan
-        self.machine = Machine(graph, plan)
+    def __init__(self, graph: Graph, out_tree: TreeDef, result: list[Any], bound: int | None) -> None:
+        self._bound = bound
+        self._plans = [(graph, plan_graph(graph))]
+        self._tried: int | None = None  # bytes for which no plan was found
+        self._lock = threading.Lock()
         self.out_tree = out_tree
         self.result = result
+        self._use(*self._plans[0])
+        if bound is not None:
+            self._use(*self._fitting(bound, 0, bound))
+
+    def run(self, tensors: list[Tensor]) -> list[Tensor]:
+        with self._lock:
+            room, budget = _room()
+            if budget is not None or self.plan is not self._plans[0][1]:
+                self._choose(room, budget)
+            machine = self.machine
+        return machine.run(tensors)
+
+    def _use(self, graph: Graph, plan: Plan) -> None:
+        self.graph, self.plan = graph, plan
+        self.machine = Machine(graph, plan)
+
+    def _choose(self, room: int | None, budget: Any) -> None:
+        """Takes the fastest plan that fits into the active budgets and the bound."""
+        if room is not None and self.plan.peak_bytes - self.machine.held_bytes > room and self.machine.held_bytes:
+            self._use(self.graph, self.plan)  # gives its arena back
+            room, budget = _room()
+        have = self.machine.held_bytes
+        limit = min((n for n in (None if room is None else room + have, self._bound) if n is not None), default=None)
+        if limit is None:
+            chosen = self._plans[0]
+        elif budget is None:
+            chosen = self._fitting(limit, 0, limit)
+        else:
+            chosen = self._fitting(limit, budget.used_bytes - have, budget.max_bytes)
+        if chosen[1] is not self.plan:
+            self._use(*chosen)
+
+    def _fitting(self, limit: int, in_use: int, of: int) -> tuple[Graph, Plan]:
+        for graph, plan in self._plans:
+            if plan.peak_bytes <= limit:
+                return graph, plan
+        if self._tried is None or limit < self._tried:
+            graph = renumbered(recomputed(self._plans[0][0], limit))
+            plan = plan_graph(graph)
+            if plan.peak_bytes < self._plans[-1][1].peak_bytes:
+                graph.verify()
+                self._plans.append((graph, plan))
+            if plan.peak_bytes > limit:
+                self._tried = limit
+        graph, plan = self._plans[-1]
+        plan.require(in_use, of)
+        return graph, plan
+
+
+def _room() -> tuple[int | None, Any]:
+    """The bytes that the active budgets leave, and the budget that leaves the fewest."""
+    budgets = _kernels.active_budgets.get(())
+    if not budgets:
+        return None, None
+    least = min(budgets, key=lambda b: b.max_bytes - b.used_bytes)
+    return least.max_bytes - least.used_bytes, least
 
 
 class Captured:
     """A function that runs as a graph; made by `capture`. Called as the function itself."""
 
-    def __init__(self, fn: Callable[..., Any], *, fusion: bool = True) -> None:
+    def __init__(self, fn: Callable[..., Any], *, fusion: bool = True, max_bytes: int | None = None) -> None:
+        if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int)):
+            raise TypeError(f"capture: max_bytes must be an int, got {type(max_bytes).__name__}")
+        if max_bytes is not None and max_bytes < 0:
+            raise ValueError(f"capture: max_bytes must not be negative, got {max_bytes}")
         self._fn = fn
         self._fusion = fusion
+        self._max_bytes = max_bytes
         self._variants: dict[Any, _Variant] = {}
         self.__name__ = getattr(fn, "__name__", "function")
         self.__doc__ = fn.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         variant, tensors = self._variant(args, kwargs)
-        outs = iter(variant.machine.run(tensors))
+        outs = iter(variant.run(tensors))
         leaves = [next(outs) if isinstance(r, tuple) else r for r in variant.result]
         return tree_unflatten(variant.out_tree, leaves)
 
@@ -176,7 +240,7 @@ class Captured:
                 graph = fuse(graph)
             graph = renumbered(graph)
             graph.verify()
-            found = self._variants[key] = _Variant(graph, plan_graph(graph), out_tree, result)
+            found = self._variants[key] = _Variant(graph, out_tree, result, self._max_bytes)
         return found, tensors
 
 
@@ -197,7 +261,7 @@ def _kind(x: Any, name: str) -> Any:
     return (type(x), x, repr(x) if isinstance(x, float | complex) else "")  # 0.0 and -0.0 are equal
 
 
-def capture(fn: Callable[..., Any], *, fusion: bool = True) -> Captured:
+def capture(fn: Callable[..., Any], *, fusion: bool = True, max_bytes: int | None = None) -> Captured:
     """fn as a graph: fused, planned once for each set of shapes and types, and run without an allocation a step.
 
     Tensors among the arguments come anew with each call; everything else in them belongs to the graph and must be
@@ -205,8 +269,11 @@ def capture(fn: Callable[..., Any], *, fusion: bool = True) -> Captured:
     them alone is computed once, and Python's own effects (print, lists, attributes) happen once, while it is captured.
     Results equal those of fn itself bit for bit.
 
+    A run takes the plan's `peak_bytes`: arena, results, workspace. Where that is more than `max_bytes` or than an
+    active budget leaves, the plan drops values and computes them again before they are read again, cheap ones first.
+
     Raises TraceError where fn needs a value (Python's `if`, `float`), calls `backward`, or is given tensors that
-    require gradients; BudgetExceeded, before anything runs, where the plan doesn't fit into the active budget.
+    require gradients; BudgetExceeded, before anything runs, where no plan fits.
 
     >>> import tensor as tn
     >>> f = tn.capture(lambda x, y: tn.tanh(x * y + x) * 0.5 + y)
@@ -215,4 +282,4 @@ def capture(fn: Callable[..., Any], *, fusion: bool = True) -> Captured:
     >>> f.plan().peak_bytes
     8
     """
-    return Captured(fn, fusion=fusion)
+    return Captured(fn, fusion=fusion, max_bytes=max_bytes)

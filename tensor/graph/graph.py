@@ -16,12 +16,16 @@ Tensor = Any
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call of a row: the numbers of the values that it reads and makes."""
+    """One call of a row: the numbers of the values that it reads and makes.
+
+    `again` marks a step that makes a second time what was dropped to need less memory.
+    """
 
     primitive: Primitive
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     params: Any = None
+    again: bool = False
 
     @property
     def changes(self) -> bool:

@@ -88,10 +88,9 @@ class Machine:
     def run(self, inputs: list[Tensor]) -> list[Tensor]:
         """The results for such inputs, in new memory each time.
 
-        Raises BudgetExceeded before anything is allocated if the plan does not fit into an active budget.
+        Raises BudgetExceeded if there is no memory for the arena or the results.
         """
         with self._lock, no_grad():
-            self._require_memory()
             if self._held is None:
                 self._prepare()
             assert self._held is not None
@@ -112,11 +111,10 @@ class Machine:
                     c.call(tuple([held[v] for v in c.out_numbers]) if c.outs is None else c.outs, ins)
             return [held[v] for v in self._graph.outputs]
 
-    def _require_memory(self) -> None:
-        have = 0 if self._held is None else self._plan.arena_bytes
-        for budget in _kernels.active_budgets.get(()):
-            if self._plan.peak_bytes - have > budget.max_bytes - budget.used_bytes:
-                self._plan.require(budget.used_bytes - have, budget.max_bytes)
+    @property
+    def held_bytes(self) -> int:
+        """What the arena takes now: nothing before the first run."""
+        return 0 if self._held is None else self._plan.arena_bytes
 
     def _prepare(self) -> None:
         graph, plan = self._graph, self._plan

@@ -15,9 +15,11 @@ from tensor.errors import BudgetExceeded
 from tensor.graph.graph import Graph, Step
 from tensor.primitives.spec import total_bytes
 
-__all__ = ["ALIGNMENT", "Buffer", "Plan", "plan_graph"]
+__all__ = ["ALIGNMENT", "Buffer", "Plan", "live_bytes", "plan_buffers", "plan_graph"]
 
 ALIGNMENT = 64  # bytes
+
+_LINES = ("softmax", "softmax_backward", "log_softmax", "log_softmax_backward")
 
 
 @dataclass(slots=True)
@@ -50,6 +52,12 @@ class Plan:
     workspace_bytes: list[int] = field(default_factory=list)  # of each step
     lower_bound_bytes: int = 0  # the most that is alive at once: no order of places can do with less
     steps: list[str] = field(default_factory=list)
+    again: list[bool] = field(default_factory=list)  # the steps that make a second time what was dropped
+
+    @property
+    def recomputed(self) -> list[str]:
+        """The names of the steps that run a second time so that less is alive."""
+        return [name for name, again in zip(self.steps, self.again, strict=True) if again]
 
     @property
     def peak_bytes(self) -> int:
@@ -66,10 +74,11 @@ class Plan:
         return max(range(len(self.steps)), key=lambda s: (sum(b.room for b in self.live(s)), -s), default=0)
 
     def table(self) -> list[dict[str, Any]]:
-        """One row a step: its name, the bytes alive while it runs, its workspace."""
+        """One row a step: its name, the bytes alive while it runs, its workspace, whether it runs a second time."""
+        rows = zip(self.steps, self.workspace_bytes, self.again, strict=True)
         return [
-            {"step": s, "name": n, "live_bytes": sum(b.nbytes for b in self.live(s)), "workspace_bytes": w}
-            for s, (n, w) in enumerate(zip(self.steps, self.workspace_bytes, strict=True))
+            {"step": s, "name": n, "live_bytes": sum(b.nbytes for b in self.live(s)), "workspace_bytes": w, "again": a}
+            for s, (n, w, a) in enumerate(rows)
         ]
 
     def require(self, in_use: int, limit: int) -> None:
@@ -91,50 +100,78 @@ def _mb(nbytes: int) -> str:
 
 def plan_graph(graph: Graph) -> Plan:
     """The plan of a graph. It is a function of the graph alone."""
+    plan = plan_buffers(graph)
+    plan.arena_bytes = _place([b for b in plan.buffers if b.kind == "temporary" and b.nbytes])
+    plan.lower_bound_bytes = max(live_bytes(plan), default=0)
+    return plan
+
+
+def plan_buffers(graph: Graph) -> Plan:
+    """The plan of a graph without places: who shares memory with whom, and how long it lives."""
     buffers: list[Buffer] = []
     buffer_of = [-1] * len(graph.specs)
-    results = set(graph.outputs)
+    values: list[list[int]] = []  # of each buffer
+    results = _with_bases(graph)
     last_read = _last_reads(graph)
     whole: set[int] = set()  # values that fill their buffer in C order
     for at, step in enumerate(graph.steps):
-        if step.is_view:
-            buffer_of[step.outputs[0]] = buffer_of[step.inputs[0]]
+        if step.is_view or step.changes:
+            places = (0,) if step.is_view else step.primitive.in_place
+            for v, place in zip(step.outputs, places, strict=True):
+                b = buffer_of[v] = buffer_of[step.inputs[place]]
+                if b >= 0:
+                    values[b].append(v)
             continue
-        if step.changes:
-            for v, place in zip(step.outputs, step.primitive.in_place, strict=True):
-                buffer_of[v] = buffer_of[step.inputs[place]]
-            continue
-        for v in step.outputs:
-            taken = _taken_over(graph, step, at, v, buffer_of, whole, last_read)
+        fresh: list[int] = []
+        for k, v in enumerate(step.outputs):
+            b = _taken_over(graph, step, at, k, buffer_of, values, whole, last_read, results, fresh)
             whole.add(v)
-            if taken >= 0:
-                buffer_of[v] = taken
-                continue
-            spec = graph.specs[v]
-            name = f"%{v} {step.primitive.name} {spec!r}"
-            buffer_of[v] = len(buffers)
-            buffers.append(Buffer("temporary", v, total_bytes((spec,)), at, at, name=name))
-    for v, b in enumerate(buffer_of):
-        if b >= 0:
-            buffers[b].last = max(buffers[b].last, last_read.get(v, -1))
-    for v in results:
-        if buffer_of[v] >= 0:
-            buffers[buffer_of[v]].kind = "output"
-    temporary = [b for b in buffers if b.kind == "temporary" and b.nbytes]
-    arena = _place(temporary)
-    plan = Plan(
+            if b < 0:
+                b = len(buffers)
+                spec = graph.specs[v]
+                name = f"%{v} {step.primitive.name} {spec!r}"
+                buffers.append(Buffer("temporary", v, total_bytes((spec,)), at, at, name=name))
+                values.append([])
+            fresh.append(b)
+            buffer_of[v] = b
+            values[b].append(v)
+    for b, held in enumerate(values):
+        buffers[b].last = max(buffers[b].last, *(last_read.get(v, -1) for v in held))
+        if not results.isdisjoint(held):
+            buffers[b].kind = "output"
+    return Plan(
         graph.name,
         buffers,
         buffer_of,
-        arena,
+        0,
         sum(b.nbytes for b in buffers if b.kind == "output"),
         [_workspace(graph, s) for s in graph.steps],
         steps=[s.primitive.name for s in graph.steps],
+        again=[s.again and not s.is_view for s in graph.steps],
     )
-    plan.lower_bound_bytes = max(
-        (sum(b.room for b in temporary if b.first <= s <= b.last) for s in range(len(graph.steps))), default=0
-    )
-    return plan
+
+
+def live_bytes(plan: Plan) -> list[int]:
+    """The bytes of temporaries that are alive at each step."""
+    change = [0] * (len(plan.steps) + 1)
+    for b in plan.buffers:
+        if b.kind == "temporary":
+            change[b.first] += b.room
+            change[b.last + 1] -= b.room
+    total, live = 0, []
+    for c in change[:-1]:
+        total += c
+        live.append(total)
+    return live
+
+
+def _with_bases(graph: Graph) -> set[int]:
+    """The results, and the values at whose memory they look."""
+    found = set(graph.outputs)
+    for step in reversed(graph.steps):
+        places = (0,) if step.is_view else step.primitive.in_place
+        found.update(step.inputs[place] for v, place in zip(step.outputs, places, strict=False) if v in found)
+    return found
 
 
 def _last_reads(graph: Graph) -> dict[int, int]:
@@ -150,27 +187,51 @@ def _workspace(graph: Graph, step: Step) -> int:
     return 0 if rule is None else int(rule(tuple(graph.specs[v] for v in step.inputs), step.params))
 
 
-def _taken_over(
-    graph: Graph, step: Step, at: int, v: int, buffer_of: list[int], whole: set[int], last_read: dict[int, int]
-) -> int:
-    """The buffer of an input that the step may write its result v over, or −1.
+def _overwritten(graph: Graph, step: Step, k: int) -> tuple[int, ...]:
+    """The inputs over which the step may write its result k: it reads each element before it writes that place."""
+    if step.primitive.op >= 0:
+        return step.inputs
+    params = step.params
+    if step.primitive.name == "fused":
+        program = params["program"]
+        return tuple([step.inputs[j] for j in program.overwrites(k)])
+    if step.primitive.name in _LINES:  # a line is read before it is written, if no copy of another type lies between
+        spec = graph.specs[step.outputs[0]]
+        if params["axis"] == len(spec.shape) - 1 and spec.dtype.name in ("float32", "float64"):
+            return step.inputs
+    return ()
 
-    An elementwise step reads each element before it writes it, so the input must have the result's shape and bytes,
-    fill its buffer in C order, and nobody else may look at the buffer now or later.
+
+def _taken_over(
+    graph: Graph,
+    step: Step,
+    at: int,
+    k: int,
+    buffer_of: list[int],
+    values: list[list[int]],
+    whole: set[int],
+    last_read: dict[int, int],
+    results: set[int],
+    fresh: list[int],
+) -> int:
+    """The buffer of an input that the step may write its result k over, or −1.
+
+    The input must have the result's shape and bytes and fill its buffer in C order, and nobody else may look at the
+    buffer now or later.
     """
-    if step.primitive.op < 0 or v in graph.outputs:
+    v = step.outputs[k]
+    if v in results:
         return -1
     spec = graph.specs[v]
-    for u in step.inputs:
+    for u in _overwritten(graph, step, k):
         b = buffer_of[u]
-        if b < 0 or u not in whole or graph.specs[u].shape != spec.shape:
+        if b < 0 or b in fresh or u not in whole or graph.specs[u].shape != spec.shape:
             continue
         if total_bytes((graph.specs[u],)) != total_bytes((spec,)):
             continue
-        others = [w for w, c in enumerate(buffer_of) if c == b and w != u]
-        if last_read.get(u, at) > at or any(last_read.get(w, -1) >= at for w in others):
+        if last_read.get(u, at) > at or u in results:
             continue
-        if any(w in graph.outputs for w in (u, *others)):
+        if any(w != u and (last_read.get(w, -1) >= at or w in results) for w in values[b]):
             continue
         return b
     return -1

@@ -48,6 +48,14 @@ class Program:
         """The names of the steps' operations."""
         return tuple(step[0] for step in self.steps)
 
+    def overwrites(self, k: int) -> list[int]:
+        """The inputs in whose place output k may lie: each of its type that no step reads after k is written."""
+        if self.end:
+            return []
+        written = next(i for i, step in enumerate(self.steps) if step[1] == 64 + k)
+        read = {o - 8 for step in self.steps[written + 1 :] for o in step[2] if 8 <= o < 64}
+        return [j for j, dtype in enumerate(self.inputs) if dtype == self.outs[k] and j not in read]
+
     def compiled(self, isa: str = "") -> Any:
         """The checked program of the kernels. ValueError names the step that is wrong."""
         return _compile(self, isa)
