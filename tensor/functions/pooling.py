@@ -8,6 +8,7 @@ from typing import Any
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
 from tensor.functions.convolution import as_images, paddings, sizes
+from tensor.functions.dtypes import astype
 from tensor.primitives import registry
 
 __all__ = [
@@ -104,7 +105,7 @@ def _max_pool(
 ) -> Any:
     images, back = _images(name, x, rank)
     values, places = _row("max_pool", images, _params(name, images, rank, window, stride, padding, dilation, ceil_mode))
-    return (back(values), back(places)) if return_indices else back(values)
+    return (back(values), back(astype(places, "int64"))) if return_indices else back(values)
 
 
 def max_pool2d(

@@ -29,11 +29,11 @@ size_t convolution_workspace(const droveway::Convolution& convolution);
 void convolution(const droveway::Convolution& convolution, void* workspace);
 size_t weight_gradient_workspace(const droveway::WeightGradient& gradient);
 void weight_gradient(const droveway::WeightGradient& gradient, void* workspace);
-void max_pool(const droveway::Pooling& pooling, const void* x, void* out, int64_t* index);
+void max_pool(const droveway::Pooling& pooling, const void* x, void* out, int32_t* index);
 void average_pool(const droveway::Pooling& pooling, const void* x, void* out);
 void average_pool_gradient(const droveway::Pooling& pooling, const void* g, void* out);
-void pool_scatter(const droveway::Pooling& pooling, const void* g, const int64_t* index, void* out);
-void pool_gather(const droveway::Pooling& pooling, const void* x, const int64_t* index, void* out);
+void pool_scatter(const droveway::Pooling& pooling, const void* g, const int32_t* index, void* out);
+void pool_gather(const droveway::Pooling& pooling, const void* x, const int32_t* index, void* out);
 
 void exp_f32(const float* x, float* out, size_t n);
 void log_f32(const float* x, float* out, size_t n);

@@ -6,13 +6,12 @@
 #include "droveway/lanes.hpp"
 #include "droveway/parallel.hpp"
 #include "kernels.hpp"
+#include "pooling_pairs.hpp"
 
 namespace DW_ISA {
 namespace {
 
 using droveway::Dtype;
-using droveway::Pooling;
-using droveway::PoolWindows;
 
 constexpr int64_t kParallelElements = int64_t{1} << 16;
 
@@ -21,8 +20,8 @@ struct Work {
   const Pooling* pooling;
   const T* in;
   T* out;
-  int64_t* index;
-  const int64_t* index_in;
+  int32_t* index;
+  const int32_t* index_in;
 };
 
 template <class T>
@@ -45,7 +44,7 @@ DW_INLINE void take_larger(T& best, int32_t& at, T v, int32_t place) {
 }
 
 template <class T>
-void max_one(const Pooling& p, const T* plane, int64_t y, int64_t x, T* out, int64_t* index) {
+void max_one(const Pooling& p, const T* plane, int64_t y, int64_t x, T* out, int32_t* index) {
   T best = T(0);
   int32_t at = -1;
   for (int64_t i = p.y.first[y]; i < p.y.end[y]; i += p.y.dilation) {
@@ -64,38 +63,6 @@ void max_one(const Pooling& p, const T* plane, int64_t y, int64_t x, T* out, int
   *index = at;
 }
 
-template <class T> struct LanesOf;
-template <> struct LanesOf<float> {
-  using V = F32x16;
-  using Place = U32x16;
-  using Word = uint32_t;
-};
-template <> struct LanesOf<double> {
-  using V = F64x8;
-  using Place = U64x8;
-  using Word = uint64_t;
-};
-template <class T> using Lanes = typename LanesOf<T>::V;
-
-DW_INLINE F32x16 both_bits(F32x16 a, F32x16 b) { return f32(bits(a) & bits(b)); }
-DW_INLINE F64x8 both_bits(F64x8 a, F64x8 b) { return f64(bits(a) & bits(b)); }
-
-// Every second lane of a and b, one after the other.
-template <int I, class V>
-DW_INLINE auto register_of(const V& a, const V& b) {
-  if constexpr (I < kRegs) return a.r[I];
-  else return b.r[I - kRegs];
-}
-template <class R>
-DW_INLINE R evens(R a, R b) {
-  constexpr int n = int(sizeof(R) / sizeof(a[0]));
-  if constexpr (n == 16)
-    return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  else if constexpr (n == 8) return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-  else if constexpr (n == 4) return __builtin_shufflevector(a, b, 0, 2, 4, 6);
-  else return __builtin_shufflevector(a, b, 0, 2);
-}
-
 // The n inputs from p, `step` elements apart; lanes beyond hold anything.
 template <class T>
 DW_INLINE Lanes<T> load_every(const T* p, int64_t step, size_t n) {
@@ -105,10 +72,7 @@ DW_INLINE Lanes<T> load_every(const T* p, int64_t step, size_t n) {
   if (step == 2) {
     const size_t reach = 2 * n - 1;
     const V a = V::load_partial(p, reach, T(0)), b = reach > w ? V::load_partial(p + w, reach - w, T(0)) : V::zero();
-    return build<V>([&](auto i) DW_LAMBDA {
-      constexpr int at = 2 * decltype(i){};
-      return evens(register_of<at>(a, b), register_of<at + 1>(a, b));
-    });
+    return evens(a, b);
   }
   T local[w];
   for (size_t l = 0; l < w; ++l) local[l] = l < n ? p[int64_t(l) * step] : T(0);
@@ -117,10 +81,9 @@ DW_INLINE Lanes<T> load_every(const T* p, int64_t step, size_t n) {
 
 // Up to one vector of neighbouring outputs.
 template <class T>
-void max_chunk(const Pooling& p, const T* plane, int64_t y, int64_t x, int64_t n, T* out, int64_t* index) {
+void max_chunk(const Pooling& p, const T* plane, int64_t y, int64_t x, int64_t n, T* out, int32_t* index) {
   using V = Lanes<T>;
-  using Place = typename LanesOf<T>::Place;
-  using Word = typename LanesOf<T>::Word;
+  using Place = Places<T>;
   V best = V::zero();
   Place at = Place::zero();
   bool first = true;
@@ -129,7 +92,7 @@ void max_chunk(const Pooling& p, const T* plane, int64_t y, int64_t x, int64_t n
     for (int64_t k = 0; k < p.x.taps; ++k) {
       const int64_t j = p.x.first[x] + k * p.x.dilation;
       const V v = load_every(plane + i * p.row_step + j * p.column_step, step, size_t(n));
-      const Place place = Place::set1(Word(i * p.x.input + j));
+      const Place place = Place::set1(Word<T>(i * p.x.input + j));
       if (first) {
         best = v;
         at = place;
@@ -142,9 +105,9 @@ void max_chunk(const Pooling& p, const T* plane, int64_t y, int64_t x, int64_t n
     }
   }
   store_partial(out, size_t(n), canonical(best));
-  Word places[V::width];
+  Word<T> places[V::width];
   store(places, at);
-  for (int64_t o = 0; o < n; ++o) index[o] = int64_t(places[o]) + o * p.x.stride;
+  for (int64_t o = 0; o < n; ++o) index[o] = int32_t(int64_t(places[o]) + o * p.x.stride);
 }
 
 // Calls one(x) for outputs at the edges and chunk(x, n) for regular ones, n up to a vector's width.
@@ -166,7 +129,8 @@ void max_plane(void* context, size_t block) {
   const Pooling& p = *work.pooling;
   const T* plane = plane_of(p, work.in, block);
   T* out = work.out + int64_t(block) * p.y.output * p.x.output;
-  int64_t* index = work.index + int64_t(block) * p.y.output * p.x.output;
+  int32_t* index = work.index + int64_t(block) * p.y.output * p.x.output;
+  if (in_pairs(p)) return max_pairs(p, plane, out, index);
   for (int64_t y = 0; y < p.y.output; ++y, out += p.x.output, index += p.x.output) {
     each_output<T>(p.x, [&](int64_t x) { max_one(p, plane, y, x, out + x, index + x); },
                 [&](int64_t x, int64_t n) { max_chunk(p, plane, y, x, n, out + x, index + x); });
@@ -239,9 +203,10 @@ void scatter_plane(void* context, size_t block) {
   const auto& work = *static_cast<const Work<T>*>(context);
   const Pooling& p = *work.pooling;
   const T* gradient = plane_of(p, work.in, block);
-  const int64_t* index = work.index_in + int64_t(block) * p.y.output * p.x.output;
+  const int32_t* index = work.index_in + int64_t(block) * p.y.output * p.x.output;
   const int64_t n = p.y.input * p.x.input;
   T* out = work.out + int64_t(block) * n;
+  if (scatter_pairs(p, gradient, index, out)) return;
   memset(out, 0, size_t(n) * sizeof(T));
   for (int64_t y = 0; y < p.y.output; ++y)
     for (int64_t x = 0; x < p.x.output; ++x) {
@@ -257,7 +222,7 @@ void gather_plane(void* context, size_t block) {
   const Pooling& p = *work.pooling;
   const T* plane = plane_of(p, work.in, block);
   const int64_t outputs = p.y.output * p.x.output, n = p.y.input * p.x.input;
-  const int64_t* index = work.index_in + int64_t(block) * outputs;
+  const int32_t* index = work.index_in + int64_t(block) * outputs;
   T* out = work.out + int64_t(block) * outputs;
   for (int64_t o = 0; o < outputs; ++o) {
     const int64_t at = index[o];
@@ -266,7 +231,7 @@ void gather_plane(void* context, size_t block) {
 }
 
 template <class T>
-void run(const Pooling& p, dw_block_fn plane, const void* in, void* out, int64_t* index, const int64_t* index_in) {
+void run(const Pooling& p, dw_block_fn plane, const void* in, void* out, int32_t* index, const int32_t* index_in) {
   FpGuard guard;
   Work<T> work{&p, static_cast<const T*>(in), static_cast<T*>(out), index, index_in};
   const int64_t planes = p.images * p.channels;
@@ -280,7 +245,7 @@ void run(const Pooling& p, dw_block_fn plane, const void* in, void* out, int64_t
   if (p.dtype == Dtype::f64) run<double>(p, PLANE<double>, IN, OUT, INDEX, INDEX_IN);                  \
   else run<float>(p, PLANE<float>, IN, OUT, INDEX, INDEX_IN);
 
-void max_pool(const droveway::Pooling& p, const void* x, void* out, int64_t* index) {
+void max_pool(const droveway::Pooling& p, const void* x, void* out, int32_t* index) {
   DW_POOL(max_plane, x, out, index, nullptr)
 }
 void average_pool(const droveway::Pooling& p, const void* x, void* out) {
@@ -289,10 +254,10 @@ void average_pool(const droveway::Pooling& p, const void* x, void* out) {
 void average_pool_gradient(const droveway::Pooling& p, const void* g, void* out) {
   DW_POOL(average_gradient_plane, g, out, nullptr, nullptr)
 }
-void pool_scatter(const droveway::Pooling& p, const void* g, const int64_t* index, void* out) {
+void pool_scatter(const droveway::Pooling& p, const void* g, const int32_t* index, void* out) {
   DW_POOL(scatter_plane, g, out, nullptr, index)
 }
-void pool_gather(const droveway::Pooling& p, const void* x, const int64_t* index, void* out) {
+void pool_gather(const droveway::Pooling& p, const void* x, const int32_t* index, void* out) {
   DW_POOL(gather_plane, x, out, nullptr, index)
 }
 #undef DW_POOL

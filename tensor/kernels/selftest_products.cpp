@@ -121,7 +121,7 @@ uint64_t hash_pooling(const TensorTable& table, Dtype d) {
     const int64_t pixels = c.size[0] * c.size[1], places = output[0] * output[1], planes = 3;
     const Bytes x = values(1, size_t(planes * pixels), d), g = values(3, size_t(planes * places), d);
     Bytes y(g.size()), mean(g.size()), gx(x.size()), scattered(x.size());
-    std::vector<int64_t> index(size_t(planes * places));
+    std::vector<int32_t> index(size_t(planes * places));
     Pooling p{1, planes, windows[0], windows[1], {planes * pixels, pixels}, c.size[1], 1, 0, d};
     table.max_pool(p, x.data(), y.data(), index.data());
     table.average_pool(p, x.data(), mean.data());
@@ -129,7 +129,7 @@ uint64_t hash_pooling(const TensorTable& table, Dtype d) {
     table.average_pool_gradient(q, g.data(), gx.data());
     table.pool_scatter(q, g.data(), index.data(), scattered.data());
     hash = fnv1a(y.data(), y.size(), hash);
-    hash = fnv1a(index.data(), index.size() * sizeof(int64_t), hash);
+    hash = fnv1a(index.data(), index.size() * sizeof(int32_t), hash);
     for (const Bytes& bytes : {mean, gx, scattered}) hash = fnv1a(bytes.data(), bytes.size(), hash);
   }
   return hash;

@@ -93,11 +93,11 @@ struct TensorTable {
   size_t (*weight_gradient_workspace)(const WeightGradient& gradient);
   void (*weight_gradient)(const WeightGradient& gradient, void* workspace);
   // Pooling (pooling.hpp). The gradients' planes are contiguous, and plane_step, row_step, column_step those of g.
-  void (*max_pool)(const Pooling& pooling, const void* x, void* out, int64_t* index);
+  void (*max_pool)(const Pooling& pooling, const void* x, void* out, int32_t* index);
   void (*average_pool)(const Pooling& pooling, const void* x, void* out);
   void (*average_pool_gradient)(const Pooling& pooling, const void* g, void* out);
-  void (*pool_scatter)(const Pooling& pooling, const void* g, const int64_t* index, void* out);  // out[index] += g
-  void (*pool_gather)(const Pooling& pooling, const void* x, const int64_t* index, void* out);   // out = x[index]
+  void (*pool_scatter)(const Pooling& pooling, const void* g, const int32_t* index, void* out);  // out[index] += g
+  void (*pool_gather)(const Pooling& pooling, const void* x, const int32_t* index, void* out);   // out = x[index]
   // out[i] = f(x[i]), contiguous. out may be x itself; another overlap is not allowed.
   void (*exp_f32)(const float* x, float* out, size_t n);
   void (*log_f32)(const float* x, float* out, size_t n);

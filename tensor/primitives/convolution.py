@@ -447,7 +447,7 @@ def _conv_affine_gradients(g: Tensor, node: Any) -> tuple[Tensor | None, ...]:
         node.outputs[0],
         node.params["activation"],
     )
-    return (*_conv_gradients(g, node), g.sum(axis=(0, 2, 3)) if node.needs[2] else None)
+    return (*_conv_gradients(g, node), g.sum(axis=(2, 3)).sum(axis=0) if node.needs[2] else None)
 
 
 def _conv_affine_samples(rng: np.random.Generator) -> Iterable[Sample]:

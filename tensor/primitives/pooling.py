@@ -30,15 +30,15 @@ def _require(name: str, x: Any, index: Any = None) -> None:
         raise DtypeError(f"{name}: {name_of(x.dtype)} is not computed with (hint: {', '.join(FLOATS)})")
     if x.ndim != 4:
         raise ShapeError(f"{name}: an image must be [n, channels, rows, columns], got shape {x.shape}")
-    if index is not None and (name_of(index.dtype) != "int64" or index.ndim != 4 or index.shape[:2] != x.shape[:2]):
-        raise ShapeError(f"{name}: index must be int64 places of the same planes, got {index.dtype} {index.shape}")
+    if index is not None and (name_of(index.dtype) != "int32" or index.ndim != 4 or index.shape[:2] != x.shape[:2]):
+        raise ShapeError(f"{name}: index must be int32 places of the same planes, got {index.dtype} {index.shape}")
 
 
 def _max_shape(specs: Specs, params: Params) -> tuple[Spec, Spec]:
     x = specs[0]
     _require("max_pool", x)
     shape = (*x.shape[:2], *params["output"])
-    return Spec(shape, x.dtype, x.device), Spec(shape, "int64", x.device)
+    return Spec(shape, x.dtype, x.device), Spec(shape, "int32", x.device)
 
 
 def _max_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
@@ -66,7 +66,7 @@ def _max_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
         for d in (0, 1)
     ]
     out = np.zeros((*x.shape[:2], *p["output"]), x.dtype)
-    places = np.zeros(out.shape, np.int64)
+    places = np.zeros(out.shape, np.int32)
     for oy, ox in np.ndindex(*p["output"]):
         part = x[:, :, taken[0][oy]][:, :, :, taken[1][ox]].reshape(*x.shape[:2], -1)
         out[:, :, oy, ox] = part.max(axis=2)
@@ -145,11 +145,11 @@ def _gather_twin(arrays: tuple[Any, ...], params: Params) -> Any:
 
 
 def _scatter_samples(rng: np.random.Generator) -> Iterable[Sample]:
-    yield Sample(rng.normal(size=(2, 1, 3, 4)), rng.integers(0, 30, (2, 1, 3, 4)), params={"size": (5, 6)})
+    yield Sample(rng.normal(size=(2, 1, 3, 4)), rng.integers(0, 30, (2, 1, 3, 4), "i4"), params={"size": (5, 6)})
 
 
 def _gather_samples(rng: np.random.Generator) -> Iterable[Sample]:
-    yield Sample(rng.normal(size=(2, 1, 5, 6)), rng.integers(0, 30, (2, 1, 3, 4)))
+    yield Sample(rng.normal(size=(2, 1, 5, 6)), rng.integers(0, 30, (2, 1, 3, 4), "i4"))
 
 
 MAX_POOL: Primitive = register(

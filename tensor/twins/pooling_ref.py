@@ -50,21 +50,21 @@ def _larger(a: Floats, b: Floats) -> Floats:
 
 def max_pool(
     x: Floats, output: Pair, window: Pair, stride: Pair, before: Pair, dilation: Pair
-) -> tuple[Floats, NDArray[np.int64]]:
+) -> tuple[Floats, NDArray[np.int32]]:
     """The largest input of each window (NaN if one is NaN) and the place of the first such one in its plane."""
     rows = windows(x.shape[2], output[0], window[0], stride[0], before[0], dilation[0])
     columns = windows(x.shape[3], output[1], window[1], stride[1], before[1], dilation[1])
     values = np.zeros((*x.shape[:2], *output), x.dtype)
-    places = np.zeros((*x.shape[:2], *output), np.int64)
+    places = np.zeros((*x.shape[:2], *output), np.int32)
     for oy, ox, inputs in _each(rows, columns):
-        best, place = None, np.zeros(x.shape[:2], np.int64)
+        best, place = None, np.zeros(x.shape[:2], np.int32)
         for i, j in inputs:
             v = x[:, :, i, j]
             if best is None:
-                best, place = v, np.full(x.shape[:2], i * x.shape[3] + j)
+                best, place = v, np.full(x.shape[:2], i * x.shape[3] + j, np.int32)
                 continue
             better = ~np.isnan(best) & ~(v <= best)
-            place = np.where(better, i * x.shape[3] + j, place)
+            place = np.where(better, np.int32(i * x.shape[3] + j), place)
             best = np.where(np.isnan(best), best, _larger(best, v))
         assert best is not None
         values[:, :, oy, ox], places[:, :, oy, ox] = _canonical(best), place
@@ -98,7 +98,7 @@ def average_pool_gradient(g: Floats, size: Pair, window: Pair, stride: Pair, bef
     return _canonical(out)
 
 
-def pool_scatter(g: Floats, index: NDArray[np.int64], size: Pair) -> Floats:
+def pool_scatter(g: Floats, index: NDArray[np.int32], size: Pair) -> Floats:
     """Zeros, and each g added where its index points in the plane: the gradient of max_pool."""
     out = np.zeros((*g.shape[:2], size[0] * size[1]), g.dtype)
     n, c = np.indices(g.shape[:2])
@@ -108,7 +108,7 @@ def pool_scatter(g: Floats, index: NDArray[np.int64], size: Pair) -> Floats:
     return _canonical(out).reshape(*g.shape[:2], *size)
 
 
-def pool_gather(x: Floats, index: NDArray[np.int64]) -> Floats:
+def pool_gather(x: Floats, index: NDArray[np.int32]) -> Floats:
     """x where the index points in the plane."""
     flat = x.reshape(*x.shape[:2], -1)
     return np.take_along_axis(flat, index.reshape(*index.shape[:2], -1), 2).reshape(index.shape)

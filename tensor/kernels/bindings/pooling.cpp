@@ -117,7 +117,7 @@ void require_out(const View& v, const View& like) {
   if (!view_contiguous(v)) refuse("pooling: what is written must be contiguous");
 }
 void require_index(const View& v, const View& pooled) {
-  require(v, Dtype::i64, "pooling: index must be int64 of four dimensions");
+  require(v, Dtype::i32, "pooling: index must be int32 of four dimensions");
   for (int d = 0; d < 4; ++d)
     if (v.shape[d] != pooled.shape[d]) refuse("pooling: index must have the shape of the pooled image");
   if (!view_contiguous(v)) refuse("pooling: index must be contiguous");
@@ -142,7 +142,7 @@ void max_pool(const In& x_in, const Out& out_in, const Out& index_in, Pair windo
   Rounded to(out);
   const Pooling p = describe(x, out, from.view(), sy, sx, 0);
   call_kernel([&] {
-    kernels().max_pool(p, from.view().data, to.data(), reinterpret_cast<int64_t*>(index.data));
+    kernels().max_pool(p, from.view().data, to.data(), reinterpret_cast<int32_t*>(index.data));
     to.take_over();
   });
 }
@@ -180,7 +180,7 @@ void by_index(const In& x_in, const In& index_in, const Out& out_in, bool scatte
   const View& read = from.view();
   const Pooling p{image.shape[0], image.shape[1], side(image.shape[2], pooled.shape[2]), side(image.shape[3], pooled.shape[3]),
                   {read.strides[0], read.strides[1]}, read.strides[2], read.strides[3], 0, read.dtype};
-  const int64_t* places = reinterpret_cast<const int64_t*>(index.data);
+  const int32_t* places = reinterpret_cast<const int32_t*>(index.data);
   call_kernel([&] {
     if (scatter) kernels().pool_scatter(p, read.data, places, to.data());
     else kernels().pool_gather(p, read.data, places, to.data());
