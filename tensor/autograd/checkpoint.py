@@ -12,7 +12,7 @@ from tensor.autograd.custom import Call, Outs
 from tensor.autograd.grad_mode import enable_grad
 from tensor.autograd.jvp import JvpTracer
 from tensor.autograd.pytree import tree_flatten, tree_unflatten
-from tensor.autograd.trace import Main, Tracer, leaf, process
+from tensor.autograd.trace import Main, Tracer, collected_leaves, leaf, process
 from tensor.autograd.vmap import BatchTracer, unwrap
 
 __all__ = ["checkpoint"]
@@ -28,7 +28,8 @@ class CheckpointCall(Call):
     """A call whose derivative runs the function again, recorded this time.
 
     The tensors that the function closes over are found while it runs: the dispatcher notes every input that requires
-    gradients although recording is off. They become inputs of the node after the arguments.
+    gradients although recording is off. They become inputs of the node after the arguments. The function gets aliases
+    of the arguments, so that one which it closes over as well is told apart.
     """
 
     def __init__(self, fn: Callable[[Outs], Outs]) -> None:
@@ -42,15 +43,18 @@ class CheckpointCall(Call):
     def call(self, inputs: Outs) -> Outs:
         self.count = len(inputs)
         traced = any(isinstance(x, Tracer) for x in inputs)
+        args = tuple([x.detach().requires_grad_() if x.requires_grad else x for x in inputs])
         noted: list[Tensor] = []
+        start = _kernels.tape_sequence()
         before = _kernels.grad_mode()
         outer = _kernels.capture(noted)
         try:
-            if traced:  # the call one level down turns recording off
-                outs: Outs = process(self, inputs, None)
-            else:
-                _kernels.set_grad_mode(False)
-                outs = self.evaluate(inputs)
+            with collected_leaves() as made:
+                if traced:  # the call one level down turns recording off
+                    outs: Outs = process(self, args, None)
+                else:
+                    _kernels.set_grad_mode(False)
+                    outs = self.evaluate(args)
         finally:
             _kernels.capture(outer)
             _kernels.set_grad_mode(before)
@@ -58,15 +62,17 @@ class CheckpointCall(Call):
             if any(isinstance(o, Tracer) for o in outs):
                 raise _Escaped
             outs = tuple([o.detach() for o in outs])
-        if outer is not None:
-            outer.extend(noted)
-        known = {key_of(x) for x in inputs}
+        known = {id(x) for x in (*args, *made)}
         closed = []
         for x in noted:
             key = key_of(x)
-            if key not in known:
+            inside = x.node is not None and x.node.sequence >= start  # on the way of a gradient that fn takes
+            if key not in known and not inside:
                 known.add(key)
                 closed.append(x)
+        if outer is not None:
+            outer.extend(closed)
+            outer.extend(x for x in inputs if x.requires_grad)
         everything = (*inputs, *closed)
         if before and any(x.requires_grad for x in everything):
             _kernels.record(self, everything, None, outs)
@@ -86,7 +92,7 @@ class CheckpointCall(Call):
 
     def batched(self, main: Main, inputs: Outs, dims: tuple[int | None, ...], size: int) -> Outs:
         def whole(values: Outs) -> Outs:
-            with main.running():
+            with main.running(carries=True):
                 one = [x if d is None else BatchTracer.like(main, x, d) for x, d in zip(values, dims, strict=True)]
                 return tuple([unwrap(o, main, size, 0) for o in self.fn(tuple(one))])
 

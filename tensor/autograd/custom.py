@@ -75,12 +75,12 @@ class BatchedCall(Call):
         )
 
     def evaluate(self, inputs: Outs) -> Outs:
-        with self.main.running():
+        with self.main.running(carries=True):
             outs = self.inner.evaluate(self._wrap(inputs))
             return tuple([unwrap(o, self.main, self.size, 0) for o in outs])
 
     def vjp(self, g: Any, node: Any) -> Sequence[Tensor | None]:
-        with self.main.running():
+        with self.main.running(carries=True):
             inputs = self._wrap(node.inputs)
             several = isinstance(g, tuple)
             wrapped = [BatchTracer.like(self.main, d, 0) for d in (g if several else (g,))]

@@ -24,6 +24,7 @@ class _Levels(threading.local):
     depth = 0
     carrying = 0  # how many of the active transformations hold values that an outer tape follows
     grads = 0  # functional gradients whose function is running
+    leaves: list[Any] | None = None  # those made while the function of a checkpoint runs
 
 
 _levels = _Levels()
@@ -197,7 +198,23 @@ def leaf(x: Tensor) -> Tensor:
         from tensor.primitives.registry import row
 
         return _kernels.apply(row("alias", "tape"), (x,))
-    return x.detach().requires_grad_()
+    _kernels.capture_inputs((x,))  # a checkpoint around it wants to know of x
+    made = x.detach().requires_grad_()
+    if _levels.leaves is not None:
+        _levels.leaves.append(made)
+    return made
+
+
+@contextmanager
+def collected_leaves() -> Iterator[list[Any]]:
+    """A list that `leaf` adds to meanwhile: what a gradient inside a checkpoint starts from."""
+    made: list[Any] = []
+    before = _levels.leaves
+    _levels.leaves = made
+    try:
+        yield made
+    finally:
+        _levels.leaves = before
 
 
 def underlying(tensors: Sequence[Any]) -> bool:

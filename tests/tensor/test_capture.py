@@ -60,6 +60,21 @@ def test_a_random_program_captured_fused_or_not_equals_itself_to_the_bit(seed: i
             assert all(same(a, b) for a, b in zip(captured(*args), expected, strict=True))
 
 
+def test_a_result_takes_no_room_of_an_operand_with_smaller_elements() -> None:
+    x = tn.asarray(np.random.default_rng(0).normal(size=1000))
+
+    def chosen(x):
+        return tn.where(x > 0, tn.where(x == x, x * 2, x), tn.where(x < 1, x * 3, x)) + 1
+
+    def turned(z):
+        real = tn.real(z) * 2
+        return tn.conj(z) * tn.astype(real * 0.5, tn.complex128)
+
+    assert same(tn.capture(chosen)(x), chosen(x))
+    z = tn.fft.fft(x)
+    assert same(tn.capture(turned)(z), turned(z))
+
+
 def test_a_chain_becomes_one_step() -> None:
     f = tn.capture(lambda x, y: tn.tanh(x * y + x) * 0.5 + y)
     x, y = tn.asarray([1.0, 2.0]), tn.asarray([3.0, 4.0])

@@ -32,6 +32,7 @@ struct Run {
   Walked operand[kOperands];   // those, then the inputs
   int64_t chunk, stage_bytes;  // of a temporary or staged operand
   int temporaries, staged;     // how many stages they take
+  int spare;                   // 1 if a step writes over an operand with smaller elements
   bool out_staged[kFusedOuts];
   // of an end
   int64_t columns, rows, blocks;  // blocks of kSumBlock in a row
@@ -42,13 +43,16 @@ struct Run {
 // The stages of one range: temporaries, then operands that are not read or written in place.
 struct Stages {
   char* temporary[kFusedTemporaries];
+  char* spare;
   char* operand[kOperands];
 };
 
-int64_t stage_count(const Run& run) { return run.temporaries + run.staged; }
+int64_t stage_count(const Run& run) { return run.temporaries + run.spare + run.staged; }
 
 void lay_stages(const Run& run, char* memory, Stages& stages) {
   for (int t = 0; t < run.temporaries; ++t, memory += run.stage_bytes) stages.temporary[t] = memory;
+  stages.spare = memory;
+  memory += run.spare * run.stage_bytes;
   const int count = run.stored + run.program->inputs;
   for (int k = 0; k < count; ++k) {
     if (run.operand[k].access == Access::direct) continue;
@@ -66,6 +70,7 @@ void run_elements(const Run& run, Stages& stages, int64_t begin, int64_t end, ch
   if (walk.staged) walk_seek(walk, begin, position);
   const void* where[kFusedFirstOut + kFusedOuts];
   for (int t = 0; t < run.temporaries; ++t) where[t] = stages.temporary[t];
+  const void* spare = stages.spare;
   for (int64_t i = begin; i < end;) {
     int64_t m = end - i < run.chunk ? end - i : run.chunk;
     if (walk.staged) m = walk_step(walk, position, m);
@@ -91,13 +96,18 @@ void run_elements(const Run& run, Stages& stages, int64_t begin, int64_t end, ch
     for (int s = 0; s < program.steps; ++s) {
       const FusedStep& step = program.step[s];
       Strip strip;
-      strip.out = const_cast<void*>(where[step.target]);
+      strip.out = const_cast<void*>(step.widens ? spare : where[step.target]);
       if (last != nullptr && s == program.steps - 1) strip.out = last + (i - begin) * last_size;
       const int arity = elementwise_arity_of[step.op];
       for (int a = 0; a < arity; ++a) strip.in[a] = where[step.in[a]];
       strip.n = size_t(m);
       strip.op = step.op;
       step.loop(strip);
+      if (step.widens) {
+        const void* before = where[step.target];
+        where[step.target] = spare;
+        spare = before;
+      }
     }
     for (int k = 0; k < run.stored; ++k)
       if (scatter[k]) walk_scatter(walk, run.operand[k], position, stages.operand[k], m);
@@ -256,7 +266,9 @@ bool FusedProgram::check(const TensorTable& table) {
     now.loop = now.op == op_cast ? table.cast(int(now.main), int(result)) : table.elementwise(now.op, int(now.main));
     if (now.loop == nullptr) return fail("fused: step %d: %s has no kernel for %s", s, row.name, dtype_name(now.main));
     const int out = now.target - kFusedFirstOut;
+    now.widens = false;
     if (is_temporary(now.target)) {
+      for (int a = 0; a < row.arity; ++a) now.widens |= now.in[a] == now.target && dtype_size(in[a]) < dtype_size(result);
       defined[now.target] = true;
       temporary[now.target] = result;
     } else if (out >= 0 && out < outs && end == FusedEnd::none) {
@@ -332,11 +344,12 @@ bool FusedProgram::run(const TensorTable& table, const View* out, const View* in
     return true;
   }
   int64_t widest = 4;
-  run.temporaries = 0;
+  run.temporaries = run.spare = 0;
   int64_t bytes = 0;
   for (int s = 0; s < steps; ++s) {
     const int64_t size = int64_t(dtype_size(step[s].result));
     widest = size > widest ? size : widest;
+    if (step[s].widens) run.spare = 1;
     if (is_temporary(step[s].target) && step[s].target >= run.temporaries) run.temporaries = step[s].target + 1;
   }
   run.staged = 0;

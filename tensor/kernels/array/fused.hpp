@@ -20,6 +20,7 @@ struct FusedStep {
   Dtype main;    // what the loop is chosen by
   Dtype result;  // of the target; a cast names it, elsewhere it follows
   ElementwiseLoop loop;
+  bool widens;  // the target is an operand whose elements are smaller: it needs room of its own
 };
 
 class FusedProgram {
