@@ -40,6 +40,10 @@ _HOMES = {
     ),
     "tensor.functions.convolution": "conv1d conv2d conv_transpose1d conv_transpose2d",
     "tensor.functions.einsum": "einsum",
+    "tensor.functions.gates": "score_combine silu_mul softcap",
+    "tensor.functions.layouts": (
+        "dynamic_slice dynamic_update_slice patchify pixel_shuffle pixel_unshuffle rope_merge rope_split tile_view vec"
+    ),
     "tensor.functions.linear_algebra": (
         "affine byte_matmul kron matmul matrix_transpose outer quantised_matmul tensordot vecdot"
     ),
@@ -52,8 +56,10 @@ _HOMES = {
         "segment_reduce take take_along_axis"
     ),
     "tensor.functions.normalization": "cross_entropy layer_norm log_softmax rms_norm softmax",
+    "tensor.functions.patterns": "pack rearrange unpack",
     "tensor.functions.promotion": "promote_types result_type",
     "tensor.functions.reductions": "all any count_nonzero diff logsumexp",
+    "tensor.functions.running_softmax": "online_softmax online_softmax_state reduce softmax_finalize softmax_merge",
     "tensor.functions.searching": "argmax argmin nonzero searchsorted",
     "tensor.functions.sets": "unique_all unique_counts unique_inverse unique_values",
     "tensor.functions.sorting": "argsort sort top_k",
