@@ -18,7 +18,7 @@ SIDE, INK = 480, np.array([[205, 214, 228], [31, 78, 121]])
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())
 folder.mkdir(parents=True, exist_ok=True)
-topics = Key(1).normal((50, 96))
+topics = Key(1).normal((50, 96)).numpy()
 everything, _ = mixture(topics, 20_100, 1.2, seed=2)  # 20,000 rows, and 100 queries that are none of them
 rows, queries = everything[:20_000], everything[20_000:]
 ids = np.arange(1_000_000, 1_020_000, dtype=np.uint64)  # any numbers of 64 bits

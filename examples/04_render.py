@@ -24,7 +24,7 @@ LIGHT = np.float32([-0.48, -0.76, -0.44])  # from the upper left, behind the vie
 def ball(number: int) -> tuple[np.ndarray, ...]:
     """Small discs on a sphere, each turned to lie on it: means, quaternions (w x y z), colours."""
     centre, radius, colour, count = BALLS[number]
-    normal = Key(number).normal((count, 3))
+    normal = Key(number).normal((count, 3)).numpy()
     normal /= np.sqrt((normal * normal)[:, [0]] + (normal * normal)[:, [1]] + (normal * normal)[:, [2]])
     x, y, z = normal.T
     turn = np.stack([1 + np.abs(z), np.where(z < 0, y, -y), np.where(z < 0, -x, x), 0 * z], axis=1)  # from +z or -z

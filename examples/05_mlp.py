@@ -24,8 +24,8 @@ labels = tn.asarray([0] * POINTS + [1] * POINTS)
 
 
 shapes = [(2, WIDTH), (WIDTH,), (WIDTH, WIDTH), (WIDTH,), (WIDTH, 2), (2,)]
-drawn = [key.uniform(shape) - np.float32(0.5) for key, shape in zip(Key(7).split(6), shapes, strict=True)]
-parameters = [tn.asarray(values).requires_grad_() for values in drawn]
+drawn = [key.uniform(shape) - 0.5 for key, shape in zip(Key(7).split(6), shapes, strict=True)]
+parameters = [values.requires_grad_() for values in drawn]
 
 
 def network(x: tn.Tensor) -> tn.Tensor:

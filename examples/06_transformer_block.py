@@ -24,8 +24,7 @@ shapes = {
     "up": (WIDTH, 4 * WIDTH), "down": (4 * WIDTH, WIDTH), "head": (WIDTH, len(symbols)),
 }  # fmt: skip
 keys = Key(1).split(len(shapes) + 1)
-drawn = {name: key.normal(shapes[name]) * np.float32(0.1) for key, name in zip(keys, shapes, strict=False)}
-p = {name: tn.asarray(values).requires_grad_() for name, values in drawn.items()}
+p = {name: (key.normal(shapes[name]) * 0.1).requires_grad_() for key, name in zip(keys, shapes, strict=False)}
 future = tn.triu(tn.ones((CONTEXT, CONTEXT), dtype=tn.bool), k=1)  # what a position may not look at
 
 
@@ -39,7 +38,7 @@ def block(x: tn.Tensor) -> tn.Tensor:
 
 
 optimizer, losses = AdamW(p, lr=0.003), []
-starts = keys[-1].randint(0, len(codes) - CONTEXT, (STEPS, BATCH))
+starts = keys[-1].randint(0, len(codes) - CONTEXT, (STEPS, BATCH)).numpy()
 for step in range(STEPS):
     window = codes[starts[step][:, None] + np.arange(CONTEXT + 1)]
     x = tn.take(p["embed"], tn.asarray(window[:, :-1]), axis=0) + p["place"]

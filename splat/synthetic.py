@@ -93,9 +93,9 @@ def warehouse(blocked: Any, cell_m: float, n: int, sh_degree: int, seed: int) ->
         part = slice(start, start + m)
         means[part] = center * side
         log_scales[part] = elementary.log(scale * side)
-        quats[part] = _turned(keys[2].uniform(m, offset=start), lies=kind.normal[0] == _Y)
-        opacities[part] = 0.94 + 0.05 * keys[3].uniform(m, offset=start).astype(np.float64)
-        grain = kind.grain * (keys[1].uniform(m, offset=start).astype(np.float64) - 0.5)
+        quats[part] = _turned(keys[2].uniform(m, offset=start).numpy(), lies=kind.normal[0] == _Y)
+        opacities[part] = 0.94 + 0.05 * keys[3].uniform(m, offset=start).numpy().astype(np.float64)
+        grain = kind.grain * (keys[1].uniform(m, offset=start).numpy().astype(np.float64) - 0.5)
         _write_harmonics(sh[part], np.clip(color * (1.0 + grain)[:, None], 0.0, 1.0), kind.normal, keys[4], start)
         start += m
     return Scene(means, log_scales, quats, opacities, sh)
@@ -159,7 +159,9 @@ def _side_cells(grid: Mask, axis: int, sign: int) -> tuple[I64, int, int]:
 def _floor(cells: I64, key: Key) -> _Patches:
     m = len(cells)
     center = np.stack([cells[:, 1] + 0.5, np.zeros(m), cells[:, 0] + 0.5], axis=1)
-    slabs = key.uniform(4096).astype(np.float64)  # slabs of concrete, 4 × 4 cells, each a little lighter or darker
+    slabs = (
+        key.uniform(4096).numpy().astype(np.float64)
+    )  # slabs of concrete, 4 × 4 cells, each a little lighter or darker
     tone = 0.96 + 0.08 * slabs[(cells[:, 0] // 4 * 61 + cells[:, 1] // 4) % 4096]
     return _Patches(center, _full((m, 3), (1, 0, 1)), np.outer(tone, FLOOR), (_Y, -1), 1.0, _FILL_FLOOR, 0.03)
 
@@ -188,7 +190,7 @@ def _walls(h: int, w: int) -> list[_Patches]:
 def _tops(cells: I64, key: Key) -> _Patches:
     """Two boxes on the top of each rack."""
     both, half = np.repeat(cells, 2, axis=0), np.tile([-0.24, 0.24], len(cells))
-    lift = 0.16 * key.uniform(len(both), offset=len(both)).astype(np.float64)
+    lift = 0.16 * key.uniform(len(both), offset=len(both)).numpy().astype(np.float64)
     center = np.stack([both[:, 1] + 0.5 + half, -HEIGHT - lift, both[:, 0] + 0.5], axis=1)
     color = _box_colors(key, len(both))
     return _Patches(center, _full((len(both), 3), (0.44, 0, 0.84)), color, (_Y, -1), 2.2)
@@ -207,7 +209,7 @@ def _boxes(cells: I64, axis: int, sign: int, key: Key) -> _Patches:
     m = 2 * LEVELS * len(cells)
     rows = np.repeat(cells, 2 * LEVELS, axis=0)
     pitch = HEIGHT / LEVELS
-    tall = 0.50 + 0.14 * key.uniform(m, offset=m).astype(np.float64)
+    tall = 0.50 + 0.14 * key.uniform(m, offset=m).numpy().astype(np.float64)
     level = np.tile(np.repeat(np.arange(LEVELS), 2), len(cells))
     along = np.tile([-0.245, 0.245], LEVELS * len(cells))
     patches = _on_side(rows, axis, sign, np.stack([along, level * pitch + 0.05 + tall / 2], axis=1), (0.44, 0.5), 0.47,
@@ -262,7 +264,7 @@ def _on_side(
 
 
 def _box_colors(key: Key, m: int) -> F64:
-    colors: F64 = np.array(BOXES)[key.randint(0, len(BOXES), m)]
+    colors: F64 = np.array(BOXES)[key.randint(0, len(BOXES), m).numpy()]
     return colors
 
 
@@ -352,5 +354,5 @@ def _write_harmonics(sh: F32, color: F64, normal: tuple[int, int], key: Key, fir
         for coefficient, along, direction in ((1, _Y, -1), (2, _Z, 1), (3, _X, -1)):
             sh[:, coefficient] = direction * strength * (float(sign) if along == axis else 0.0) / C1
     if count > 4:
-        draws = key.uniform((m, count - 4, 3), offset=first * (count - 4) * 3)
+        draws = key.uniform((m, count - 4, 3), offset=first * (count - 4) * 3).numpy()
         sh[:, 4:] = 0.02 * (draws.astype(np.float64) - 0.5)

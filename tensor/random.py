@@ -2,11 +2,12 @@
 
 A key is 64 bits. Draws from one key overlap each other (uniform, normal, integers and permutation read the same
 words): split a key and use each child once. Any slice can be drawn alone: `uniform(key, n, offset=k)` equals elements k
-to k+n of a longer draw. There is no global generator. The page docs/random-numbers.md has examples.
+to k+n of a longer draw. There is no global generator. docs/random-numbers.md says what a key promises, with examples.
 
 Which words element i reads, with the generator of `random_ref.py` (word w of the counter with words c0 c1 c2 c3):
 
     uniform, normal, bernoulli   counter (lo, hi, 0, 0) of i div 4, word i mod 4 (normal: its pair of words)
+    … in float64                 counter (lo, hi, 0, 0) of i div 2, words 2·(i mod 2) and the next one
     randint, permutation         counter (lo, hi, a, 0) of i div 2, words 2·(i mod 2) (low) and the next one (high),
                                  a = 0, 1, … the attempt
     split(key, i)                counter (lo, hi, 0, 1) of i, words 0 and 1
@@ -17,235 +18,358 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import index
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tensor import _kernels, memory, random_ref
-from tensor.arrays import REFERENCE
+from tensor import _kernels
+from tensor.errors import DtypeError, TraceError
 from tensor.float_mode import plain_mode
+from tensor.primitives import random as rows
+from tensor.random_stream import Stream, active_capture
 
-__all__ = ["Key", "bernoulli", "fold_in", "normal", "permutation", "randint", "split", "uniform"]
+__all__ = [
+    "Key",
+    "Stream",
+    "bernoulli",
+    "bits",
+    "fold_in",
+    "normal",
+    "permutation",
+    "randint",
+    "split",
+    "uniform",
+]
 
+Tensor = Any
 Shape = int | Sequence[int]
-F32 = NDArray[np.float32]
-I64 = NDArray[np.int64]
-U64 = NDArray[np.uint64]
+Dtype = Any
+Device = Any
 
-CHUNK = 65536  # integers made at a time: bounds the working memory, never a result
-_TAG_SPLIT, _TAG_FOLD = 1, 2
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-@dataclass(frozen=True)
 class Key:
     """A stream of random numbers, named by 64 bits: an int 0 ≤ seed < 2^64. Raises TypeError or ValueError otherwise.
 
+    A uint64 tensor stands for a batch of keys: draws have its shape in front of their own. Keys are trees (pytrees) of
+    their seeds, so that captured functions, vmap and scan take them as they take tensors.
+
     >>> Key(0).uniform(4)
-    array([0.39904642, 0.88052016, 0.73571277, 0.6054818 ], dtype=float32)
+    tensor([0.399046, 0.88052 , 0.735713, 0.605482], dtype=float32)
     >>> Key(0).uniform(2, offset=2)
-    array([0.73571277, 0.6054818 ], dtype=float32)
+    tensor([0.735713, 0.605482], dtype=float32)
     >>> first, second = Key(0).split(2)
     >>> first
     Key(seed=1389609246023119845)
     """
 
-    seed: int
+    __slots__ = ("_seed", "_seeds")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", _u64(self.seed, "Key", "seed"))
+    _seed: int | None
+    _seeds: Tensor | None
+
+    def __init__(self, seed: int | Tensor) -> None:
+        if isinstance(seed, _kernels.Tensor):
+            if seed.dtype.name != "uint64":
+                raise DtypeError(f"Key: seeds must be uint64, got {seed.dtype.name}")
+            self._seed, self._seeds = None, seed
+        else:
+            self._seed, self._seeds = as_u64(seed, "Key", "seed"), None
+
+    @property
+    def seed(self) -> int:
+        """The 64 bits. ValueError for a batch of keys, TraceError while a transformation follows the key."""
+        if self._seed is None:
+            seeds = self.seeds
+            if seeds.ndim:
+                raise ValueError(f"Key.seed: a batch of keys of shape {seeds.shape} has many (hint: .seeds)")
+            self._seed = int(seeds.item())
+        return self._seed
+
+    @property
+    def seeds(self) -> Tensor:
+        """The same as a uint64 tensor: of no dimensions for one key, of the shape of a batch."""
+        if self._seeds is None:
+            self._seeds = _kernels.full((), self._seed, "uint64")
+        return self._seeds
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """() for one key, or the shape of the batch."""
+        return () if self._seeds is None else self._seeds.shape
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Key):
+            return NotImplemented
+        if self is other:
+            return True
+        if self.shape != other.shape:
+            return False
+        return self.seed == other.seed if self.shape == () else bool(self.seeds.tolist() == other.seeds.tolist())
+
+    def __hash__(self) -> int:
+        return hash((Key, self.seed))
+
+    def __repr__(self) -> str:
+        if self._seeds is not None and (self._seeds.is_traced or self._seeds.ndim):
+            return f"Key({self._seeds!r})"
+        return f"Key(seed={self.seed})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Key, (self.seed if self.shape == () else self.seeds,)
 
     def split(self, n: int) -> list[Key]:
         """n child keys, split(self, 0) … split(self, n − 1)."""
         count = _count(n, "Key.split", "n")
-        words = _words(self, 0, 4 * count, 0, _TAG_SPLIT).reshape(-1, 4)[:, :2].astype(np.uint64)
-        return [Key(int(low) | int(high) << 32) for low, high in words]
+        if self.shape != () or self.seeds.is_traced:
+            return [split(self, i) for i in range(count)]
+        numbers = _kernels.arange(0, 1, count, "uint64")
+        seeds = _kernels.apply(rows.RANDOM_CHILD, (self.seeds, numbers), {"tag": rows.SPLIT})
+        return [Key(seed) for seed in seeds.tolist()]
 
-    def uniform(self, shape: Shape, *, offset: int = 0) -> F32:
+    def uniform(self, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
         """See `tensor.random.uniform`."""
-        return uniform(self, shape, offset=offset)
+        return uniform(self, shape, offset=offset, dtype=dtype, device=device)
 
-    def normal(self, shape: Shape, *, offset: int = 0) -> F32:
+    def normal(self, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
         """See `tensor.random.normal`."""
-        return normal(self, shape, offset=offset)
+        return normal(self, shape, offset=offset, dtype=dtype, device=device)
 
-    def randint(self, low: int, high: int, shape: Shape, *, offset: int = 0) -> I64:
+    def bits(self, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
+        """See `tensor.random.bits`."""
+        return bits(self, shape, offset=offset, dtype=dtype, device=device)
+
+    def randint(
+        self, low: int, high: int, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None
+    ) -> Tensor:
         """See `tensor.random.randint`."""
-        return randint(self, low, high, shape, offset=offset)
+        return randint(self, low, high, shape, offset=offset, dtype=dtype, device=device)
 
-    def permutation(self, n: int) -> I64:
+    def permutation(self, n: int, *, device: Device = None) -> Tensor:
         """See `tensor.random.permutation`."""
-        return permutation(self, n)
+        return permutation(self, n, device=device)
 
-    def bernoulli(self, p: float, shape: Shape, *, offset: int = 0) -> NDArray[np.bool_]:
+    def bernoulli(
+        self, p: float | Tensor, shape: Shape | None = None, *, offset: int = 0, device: Device = None
+    ) -> Tensor:
         """See `tensor.random.bernoulli`."""
-        return bernoulli(self, p, shape, offset=offset)
+        return bernoulli(self, p, shape, offset=offset, device=device)
 
 
-def split(key: Key, i: int) -> Key:
+def split(key: Key, i: int | Tensor) -> Key:
     """Child i of the key, 0 ≤ i < 2^64; children never repeat numbers that the key itself hands out.
+
+    A tensor of integers gives the batch of these children: `split(key, tn.arange(8))`.
 
     >>> f"{split(Key(0), 0).seed:016x}"
     '1348e23f2dce73e5'
     """
-    return _child(key, _u64(i, "split", "i"), _TAG_SPLIT)
+    return _child(key, i, rows.SPLIT, "split", "i")
 
 
-def fold_in(key: Key, data: int) -> Key:
+def fold_in(key: Key, data: int | Tensor) -> Key:
     """The key's child for a number with a meaning (a tick, a rank, an id), 0 ≤ data < 2^64; apart from all of `split`.
+
+    A tensor of integers gives the batch of these children.
 
     >>> fold_in(Key(7), 3) == fold_in(Key(7), 3) != split(Key(7), 3)
     True
     """
-    return _child(key, _u64(data, "fold_in", "data"), _TAG_FOLD)
+    return _child(key, data, rows.FOLD_IN, "fold_in", "data")
 
 
-def uniform(key: Key, shape: Shape, *, offset: int = 0) -> F32:
-    """float32 in [0, 1), multiples of 2^-24; elements offset, offset + 1, … of the stream, in C order.
+def uniform(key: Key, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
+    """Numbers in [0, 1), multiples of 2^-24; elements offset, offset + 1, … of the stream, in C order.
+
+    float32 unless `dtype` says otherwise: multiples of 2^-53 in float64, 2^-11 in float16, 2^-8 in bfloat16.
 
     >>> uniform(Key(0), (2, 2))
-    array([[0.39904642, 0.88052016],
-           [0.73571277, 0.6054818 ]], dtype=float32)
+    tensor([[0.399046, 0.88052 ],
+            [0.735713, 0.605482]], dtype=float32)
     """
-    return _floats(key, shape, offset, "uniform")
+    return _draw(rows.RANDOM_UNIFORM, "uniform", key, shape, offset, dtype or "float32", device)
 
 
-def normal(key: Key, shape: Shape, *, offset: int = 0) -> F32:
-    """float32 from the standard normal distribution by Box and Muller, |z| ≤ 5.77; elements from offset on.
+def normal(key: Key, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
+    """Numbers from the standard normal distribution by Box and Muller, |z| ≤ 5.77; elements from offset on.
+
+    float32 unless `dtype` says otherwise: float16 and bfloat16 are the float32 numbers, rounded; float64 has numbers of
+    its own, |z| ≤ 8.58.
 
     >>> normal(Key(0), 2)
-    array([ 0.99113744, -0.92466277], dtype=float32)
+    tensor([ 0.991137, -0.924663], dtype=float32)
     """
-    return _floats(key, shape, offset, "normal")
+    return _draw(rows.RANDOM_NORMAL, "normal", key, shape, offset, dtype or "float32", device)
 
 
-def randint(key: Key, low: int, high: int, shape: Shape, *, offset: int = 0) -> I64:
-    """int64 with low ≤ x < high, every value with exactly the same probability; elements from offset on.
+def bits(key: Key, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
+    """The random words themselves, uint32 or (two of them, the first one low) uint64; elements from offset on.
 
-    The method is Lemire's ("Fast random integer generation in an interval", 2019): of the 128-bit product of a 64-bit
-    word u and m = high − low the upper half is the answer, unless the lower half is below 2^64 mod m; then attempt
-    a + 1 reads the word anew. Raises ValueError unless −2^63 ≤ low < high ≤ 2^63.
-
-    >>> randint(Key(0), 0, 6, 8)
-    array([5, 3, 2, 0, 1, 1, 2, 2])
+    >>> [f"{word:08x}" for word in bits(Key(0), 2).tolist()]
+    ['6627e8d5', 'e169c58d']
     """
-    first, last = index(low), index(high)
-    if not -(2**63) <= first < last <= 2**63:
-        raise ValueError(f"randint: low and high must be -2**63 <= low < high <= 2**63, got {first} and {last}")
-    out = memory.allocate(_shape(shape, "randint"), np.int64, "random.randint")
-    flat, start, m = out.reshape(-1), _u64(offset, "randint", "offset"), last - first
-    for begin in range(0, flat.size, CHUNK):
-        part = flat[begin : begin + CHUNK]
-        value, rest = _multiply_high(_words64(key, start + begin, part.size, 0), m)
-        attempt = 0
-        while (again := rest < np.uint64(2**64 % m)).any():
-            attempt += 1
-            new_value, new_rest = _multiply_high(_words64(key, start + begin, part.size, attempt), m)
-            value, rest = np.where(again, new_value, value), np.where(again, new_rest, rest)
-        part[...] = (value + np.uint64(first % 2**64)).view(np.int64)
-    return out
+    return _draw(rows.RANDOM_BITS, "bits", key, shape, offset, dtype or "uint32", device)
 
 
-def permutation(key: Key, n: int) -> I64:
+def randint(
+    key: Key, low: int, high: int, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None
+) -> Tensor:
+    """Integers low ≤ x < high, every value with exactly the same probability; elements from offset on.
+
+    int64, or the type of integers that `dtype` names: the numbers are the same in all types that hold them. The method
+    is Lemire's ("Fast random integer generation in an interval", 2019): of the 128-bit product of a 64-bit word u and
+    m = high − low the upper half is the answer, unless the lower half is below 2^64 mod m; then attempt a + 1 reads the
+    word anew. Raises ValueError unless −2^63 ≤ low < high ≤ 2^63 (for other types: their range).
+
+    >>> randint(Key(0), 0, 6, 8).tolist()
+    [5, 3, 2, 0, 1, 1, 2, 2]
+    """
+    first, last = _integer(low, "randint", "low"), _integer(high, "randint", "high")
+    name = _name(dtype or "int64")
+    least, above = _range(name)
+    if not least <= first < last <= above:
+        ends = f"{_power(least)} <= low < high <= {_power(above)}"
+        kind = "" if name == "int64" else f" for {name}"
+        raise ValueError(f"randint: low and high must be {ends}{kind}, got {first} and {last}")
+    return _draw(rows.RANDOM_RANDINT, "randint", key, shape, offset, name, device, low=first, high=last)
+
+
+def permutation(key: Key, n: int, *, device: Device = None) -> Tensor:
     """int64[n], the numbers 0 … n−1 in random order: sorted by a random 64-bit word, equal words by number.
 
     Two of the n words are equal with probability below n²·2^-65; then the smaller number comes first.
 
-    >>> permutation(Key(0), 5)
-    array([3, 4, 2, 1, 0])
+    >>> permutation(Key(0), 5).tolist()
+    [3, 4, 2, 1, 0]
     """
     count = _count(n, "permutation", "n")
-    out = memory.allocate((count,), np.int64, "random.permutation")
-    with memory.reserve(16 * count, "random.permutation order and merge space"):
-        out[...] = np.argsort(_words64(key, 0, count, 0), kind="stable")
-    return out
+    if count >= 2**32:
+        raise ValueError(f"permutation: n must be below 2**32, got {count}")
+    words = _draw(rows.RANDOM_BITS, "permutation", key, (count,), 0, "uint64", device)
+    from tensor.primitives.sorting import ARGSORT
+
+    return _kernels.apply(ARGSORT, (words,), {"axis": words.ndim - 1, "descending": False})
 
 
-def bernoulli(key: Key, p: float, shape: Shape, *, offset: int = 0) -> NDArray[np.bool_]:
+def bernoulli(
+    key: Key, p: float | Tensor, shape: Shape | None = None, *, offset: int = 0, device: Device = None
+) -> Tensor:
     """bool, true where the uniform number of the same index is below p. Raises ValueError unless 0 ≤ p ≤ 1.
 
-    >>> bernoulli(Key(0), 0.7, 4)
-    array([ True, False, False,  True])
+    p is a number, or a tensor of floats that broadcasts to `shape` (its own shape if none is given).
+
+    >>> bernoulli(Key(0), 0.7, 4).tolist()
+    [True, False, False, True]
     """
+    if isinstance(p, _kernels.Tensor):
+        return _bernoulli_each(key, p, shape, offset, device)
+    if isinstance(p, bool) or not hasattr(p, "__float__"):
+        raise TypeError(f"bernoulli: p must be a number or a tensor, got {type(p).__name__}")
     if not 0 <= p <= 1:
         raise ValueError(f"bernoulli: p must be from 0 to 1, got {p}")
-    out = memory.allocate(_shape(shape, "bernoulli"), np.bool_, "random.bernoulli")
-    flat, start = out.reshape(-1), _u64(offset, "bernoulli", "offset")
     with plain_mode():
         limit = math.ceil(float(p) * 2**24)
-    for begin in range(0, flat.size, CHUNK):
-        part = flat[begin : begin + CHUNK]
-        part[...] = (_words(key, start + begin, part.size) >> np.uint32(8)) < np.uint32(limit)
-    return out
+    size: Shape = () if shape is None else shape
+    return _draw(rows.RANDOM_BERNOULLI, "bernoulli", key, size, offset, "bool", device, limit=limit)
 
 
-def _child(key: Key, number: int, tag: int) -> Key:
-    w0, w1, _, _ = random_ref.philox_block(key.seed, (number & random_ref.LOW, number >> 32, 0, tag))
-    return Key(w0 | w1 << 32)
+def _bernoulli_each(key: Key, p: Tensor, shape: Shape | None, offset: int, device: Device) -> Tensor:
+    if p.dtype.name not in _FLOATS:
+        raise DtypeError(f"bernoulli: p must hold floats, got {p.dtype.name}")
+    if not p.is_traced and p.size:
+        low, high = float(p.min().item()), float(p.max().item())
+        if not (low >= 0 and high <= 1):
+            raise ValueError(f"bernoulli: p must be from 0 to 1, got values from {low} to {high}")
+    u = _draw(rows.RANDOM_UNIFORM, "bernoulli", key, p.shape if shape is None else shape, offset, "float32", device)
+    below = u < p
+    if below.shape != u.shape:
+        raise ValueError(f"bernoulli: p of shape {p.shape} does not broadcast to {u.shape}")
+    return below
 
 
-def _floats(key: Key, shape: Shape, offset: int, name: str) -> F32:
-    out: F32 = memory.allocate(_shape(shape, name), np.float32, f"random.{name}")
-    start = _u64(offset, name, "offset")
-    counter, skip = start // 4, start % 4
-    if REFERENCE:
-        twin = getattr(random_ref, f"philox_{name}_f32")
-        with plain_mode():
-            out[...] = twin(key.seed, counter, skip, out.size).reshape(out.shape)
-    else:
-        getattr(_kernels, f"philox_{name}_f32")(key.seed, counter, skip, out.reshape(-1))
-    return out
+# --- what all of them share ------------------------------------------------------------------------------------------
 
 
-def _words(key: Key, position: int, n: int, c2: int = 0, c3: int = 0) -> NDArray[np.uint32]:
-    """n words of the key's stream (c2, c3) from a position on."""
-    counter, skip = position // 4 % 2**64, position % 4
-    if REFERENCE:
-        return random_ref.philox_words(key.seed, counter, c2, c3, skip, n)
-    out: NDArray[np.uint32] = memory.allocate((n,), np.uint32, "random words")
-    _kernels.philox_words(key.seed, counter, c2, c3, skip, out)
-    return out
+def _draw(
+    row: Any, name: str, key: Key, shape: Shape, offset: int, dtype: Dtype, device: Device, **more: int
+) -> Tensor:
+    sizes, start = _shape(shape, name), as_u64(offset, name, "offset")
+    seeds = _seeds(key, name, device)
+    capture = active_capture()
+    if capture is not None and not _followed(seeds):
+        raise TraceError(
+            f"{name}: the key is the same at each run of {capture.name.removeprefix('capture of ')}, so each would "
+            f"repeat these numbers (hint: pass the key as an argument, or draw from a tensor.random.Stream)"
+        )
+    return _kernels.apply(row, (seeds,), {"shape": sizes, "offset": start, "dtype": _name(dtype), **more})
 
 
-def _words64(key: Key, element: int, n: int, attempt: int) -> U64:
-    """Two words each, the first one low (every machine that runs this is little-endian)."""
-    return _words(key, 2 * element, 2 * n, attempt).view(np.uint64)
+def _seeds(key: Key, name: str, device: Device) -> Tensor:
+    if not isinstance(key, Key):
+        raise TypeError(f"{name}: key must be a Key, got {type(key).__name__}")
+    return key.seeds if device is None else key.seeds.to_device(device)
 
 
-def _multiply_high(u: U64, m: int) -> tuple[U64, U64]:
-    """High and low halves of u·m for 1 ≤ m ≤ 2^64."""
-    if m == 2**64:
-        return u, np.zeros_like(u)
-    low, shift = np.uint64(random_ref.LOW), np.uint64(32)
-    m0, m1 = np.uint64(m & random_ref.LOW), np.uint64(m >> 32)
-    u0, u1 = u & low, u >> shift
-    p00, p01, p10 = u0 * m0, u0 * m1, u1 * m0
-    middle = (p00 >> shift) + (p01 & low) + (p10 & low)
-    high = u1 * m1 + (p01 >> shift) + (p10 >> shift) + (middle >> shift)
-    return high, (middle << shift) | (p00 & low)
+def _followed(x: Tensor) -> bool:
+    """Whether x comes from the arguments of a function that is captured, through whatever else traces it."""
+    if not x.is_traced:
+        return False
+    below = [part for part in x.lower() if isinstance(part, _kernels.Tensor)]
+    return not below or any(_followed(part) for part in below)
 
 
-def _u64(value: Any, function: str, name: str) -> int:
+def _child(key: Key, number: int | Tensor, tag: int, function: str, name: str) -> Key:
+    seeds = _seeds(key, function, None)
+    if isinstance(number, _kernels.Tensor):
+        if not number.dtype.name.startswith(("int", "uint")):
+            raise DtypeError(f"{function}: {name} must hold integers, got {number.dtype.name}")
+        which = number.to("uint64")
+        return Key(_kernels.apply(rows.RANDOM_CHILD, (seeds, which), {"tag": tag}))
+    which = _kernels.full((), as_u64(number, function, name), "uint64")
+    return Key(_kernels.apply(rows.RANDOM_CHILD, (seeds, which), {"tag": tag}))
+
+
+def _name(dtype: Dtype) -> str:
+    return dtype if isinstance(dtype, str) else _kernels.Dtype(dtype).name
+
+
+def _range(name: str) -> tuple[int, int]:
+    """The least number of a type of integers, and one above the largest."""
+    if not name.startswith(("int", "uint")):
+        raise DtypeError(f"randint: dtype must be one of integers, got {name}")
+    width = int(name.lstrip("uint"))
+    return (0, 2**width) if name[0] == "u" else (-(2 ** (width - 1)), 2 ** (width - 1))
+
+
+def _power(value: int) -> str:
+    size = abs(value).bit_length() - 1
+    return str(value) if value == 0 else f"{'-' if value < 0 else ''}2**{size}"
+
+
+def _integer(value: Any, function: str, name: str) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{function}: {name} must be an int, got bool")
     try:
-        number = index(value)
+        return index(value)
     except TypeError:
         raise TypeError(f"{function}: {name} must be an int, got {type(value).__name__}") from None
+
+
+def as_u64(value: Any, function: str, name: str) -> int:
+    """The value as an int from 0 to 2^64 − 1; TypeError or ValueError that name the function and the argument."""
+    number = _integer(value, function, name)
     if not 0 <= number < 2**64:
         raise ValueError(f"{function}: {name} must be from 0 to 2**64 - 1, got {number}")
     return number
 
 
 def _count(value: Any, function: str, name: str) -> int:
-    number = _u64(value, function, name)
+    number = as_u64(value, function, name)
     if number >= 2**48:
         raise ValueError(f"{function}: {name} must be below 2**48, got {number}")
     return number
 
 
 def _shape(shape: Shape, function: str) -> tuple[int, ...]:
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    return tuple(_count(n, function, "each length in shape") for n in sizes)
+    sizes = (shape,) if hasattr(shape, "__index__") or isinstance(shape, float) else tuple(shape)
+    return tuple([_count(n, function, "each length in shape") for n in sizes])

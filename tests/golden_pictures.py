@@ -15,15 +15,15 @@ from tensor.random import Key
 def cloud(n: int, degree: int, seed: int, low: float, high: float) -> Scene:
     """n splats in a cube of two, log scales from low to high; positions and sizes are sums, so no libm is used."""
     means, scales, quats, opacities, sh = Key(seed).split(5)
-    turns = quats.uniform((n, 4)) - np.float32(0.5)
+    turns = quats.uniform((n, 4)).numpy() - np.float32(0.5)
     w, x, y, z = turns.T
     turns /= np.sqrt((w * w + x * x) + (y * y + z * z))[:, np.newaxis]
     return Scene(
-        means.uniform((n, 3)) * np.float32(2) - np.float32(1),
-        scales.uniform((n, 3)) * np.float32(high - low) + np.float32(low),
+        means.uniform((n, 3)).numpy() * np.float32(2) - np.float32(1),
+        scales.uniform((n, 3)).numpy() * np.float32(high - low) + np.float32(low),
         turns,
-        opacities.uniform((n,)),
-        sh.uniform((n, (degree + 1) ** 2, 3)) - np.float32(0.5),
+        opacities.uniform((n,)).numpy(),
+        sh.uniform((n, (degree + 1) ** 2, 3)).numpy() - np.float32(0.5),
     )
 
 

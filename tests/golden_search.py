@@ -43,11 +43,11 @@ class Search:
 
 
 def _rows(seed: int, n: int, d: int) -> F32:
-    return Key(seed).normal((n, d))
+    return Key(seed).normal((n, d)).numpy()
 
 
 def _ids(seed: int, n: int) -> U64:
-    words = Key(seed).randint(0, 2**63, n).view(np.uint64)
+    words = Key(seed).randint(0, 2**63, n).numpy().view(np.uint64)
     words[0] = 2**64 - 1
     return words
 

@@ -55,10 +55,10 @@ def mixture(centres: F32, n: int, spread: float, seed: int, *, out: F32 | None =
         out = memory.allocate((n, width), np.float32, "vector.mixture")
     elif out.shape != (n, width) or out.dtype != np.float32:
         raise VectorValueError(f"mixture: out must be float32[{n}, {width}], got {describe(out)}")
-    which = draws.randint(0, count, n)
+    which = draws.randint(0, count, n).numpy()
     for start in range(0, n, BLOCK_ROWS):
         stop = min(start + BLOCK_ROWS, n)
-        block = noise.normal((stop - start, width), offset=start * width)
+        block = noise.normal((stop - start, width), offset=start * width).numpy()
         block *= np.float32(spread)
         np.add(block, points[which[start:stop]], out=out[start:stop])
     return out, which

@@ -69,7 +69,7 @@ class Arrivals:
         if self._spec.model == "replayed":
             first, last = np.searchsorted(self._spec.replayed["tick"], np.array([tick, tick + 1], np.uint64))
             return int(last - first)
-        word = int(randint(split(fold_in(self._key, tick), _COUNT), -(2**63), 2**63, 1)[0]) + 2**63
+        word = int(randint(split(fold_in(self._key, tick), _COUNT), -(2**63), 2**63, ()).item()) + 2**63
         return bisect_right(self._thresholds, word)
 
     def tasks(self, tick: int) -> Records:
@@ -92,7 +92,7 @@ class Arrivals:
         """The zones whose priority the tasks of a tick raise: any one, or the one nearest to where a task comes."""
         n = self.count(tick) if len(zones) else 0
         if n and self._spec.model == "uniform":
-            return randint(split(fold_in(self._key, tick), _PLACE), 0, len(zones), n).astype(np.intp)
+            return np.asarray(randint(split(fold_in(self._key, tick), _PLACE), 0, len(zones), n).numpy(), np.intp)
         tasks = self.tasks(tick) if n else np.zeros(0, TASK_DTYPE)
         rows = np.zeros(len(tasks), np.intp)
         for i, task in enumerate(tasks):
@@ -104,7 +104,7 @@ class Arrivals:
         key = fold_in(self._key, tick)
         if not self._spec.spots:
             return self._uniform(key, n)
-        spot = np.searchsorted(self._shares[:-1], randint(split(key, _SPOT), 0, 2**32, n), side="right")
+        spot = np.searchsorted(self._shares[:-1], randint(split(key, _SPOT), 0, 2**32, n).numpy(), side="right")
         centre = np.array([s.centre(tick) for s in self._spec.spots], np.float64)[spot]
         sigma = np.array([s.sigma for s in self._spec.spots], np.float64)[spot]
         if self._grid is None:
@@ -126,17 +126,17 @@ class Arrivals:
     def _uniform(self, key: Key, n: int) -> npt.NDArray[np.float32]:
         if self._grid is None:
             x0, y0, x1, y1 = (np.float32(v) for v in self._spec.box)
-            u = np.asarray(uniform(split(key, _PLACE), (n, 2)), np.float32)
+            u = uniform(split(key, _PLACE), (n, 2)).numpy()
             return np.stack([x0 + u[:, 0] * (x1 - x0), y0 + u[:, 1] * (y1 - y0)], axis=1)
         assert self._cells is not None
         if len(self._cells) == 0:
             return np.zeros((0, 2), np.float32)
-        drawn = self._cells[randint(split(key, _PLACE), 0, len(self._cells), n)]
+        drawn = self._cells[randint(split(key, _PLACE), 0, len(self._cells), n).numpy()]
         return cell_centres(self._grid, drawn.astype(np.int64))
 
 
 def _drawn(key: Key, attempt: int, n: int, centre: F64, sigma: F64) -> F64:
-    z = np.asarray(normal(split(key, _NORMAL + attempt), (n, 2)), np.float64)
+    z = normal(split(key, _NORMAL + attempt), (n, 2)).numpy().astype(np.float64)
     return np.clip(centre + sigma[:, None] * z, -POSITION_METRES_MAX, POSITION_METRES_MAX)
 
 

@@ -60,7 +60,7 @@ class Draw:
         out = np.zeros(self.count, AGENT_DTYPE if self.what == "agents" else ZONE_DTYPE)
         if grid is None:
             x0, y0, x1, y1 = (np.float32(v) for v in self.box)
-            u = np.asarray(key.uniform((self.count, 2)), np.float32)
+            u = key.uniform((self.count, 2)).numpy()
             places = np.stack([x0 + u[:, 0] * (x1 - x0), y0 + u[:, 1] * (y1 - y0)], axis=1)
         else:
             cells = largest_component(grid)
@@ -69,7 +69,7 @@ class Draw:
                     f"{self.count} {self.what} need distinct free cells, the largest component of the map has "
                     f"{len(cells)}"
                 )
-            order = np.asarray(key.permutation(len(cells)), np.int64)
+            order = key.permutation(len(cells)).numpy()
             places = cell_centres(grid, cells[order[: self.count]])
         out["id"] = np.arange(self.count)
         out["x"], out["y"] = places[:, 0], places[:, 1]

@@ -14,6 +14,7 @@ from tensor.autograd.jvp import JvpTracer
 from tensor.autograd.pytree import tree_flatten, tree_unflatten
 from tensor.autograd.trace import Main, Tracer, collected_leaves, leaf, process
 from tensor.autograd.vmap import BatchTracer, unwrap
+from tensor.random_stream import DrawLog
 
 __all__ = ["checkpoint"]
 
@@ -103,8 +104,9 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
     """fn with less memory and more work: the gradient's pass runs fn again instead of keeping what it computed.
 
     Arguments and results are trees; tensors that fn closes over get their gradients too. fn must compute the same both
-    times; random numbers are functions of keys, so they do. Values have the bits of the plain function; gradients are
-    added up call by call, so that of a tensor which several calls read may differ from the plain one in the last bit.
+    times; random numbers are functions of keys, so they are the same, and a random.Stream gives the second run the keys
+    of the first. Values have the bits of the plain function; gradients are added up call by call, so that of a tensor
+    which several calls read may differ from the plain one in the last bit.
 
     >>> import tensor as tn
     >>> f = tn.autograd.checkpoint(lambda x: (x * x * x).sum())
@@ -120,13 +122,15 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         if not _kernels.grad_mode() or any(isinstance(x, JvpTracer) for x in inputs):
             return fn(*args, **kwargs)
         trees: list[Any] = []
+        keys = DrawLog()
         fixed = [None if isinstance(x, _kernels.Tensor) else x for x in leaves]
 
         def flat(tensors: Outs) -> Outs:
             full = list(fixed)
             for i, x in zip(at, tensors, strict=True):
                 full[i] = x
-            outs, out_tree = tree_flatten(fn(*tree_unflatten(treedef, full), **kwargs))
+            with keys.running():
+                outs, out_tree = tree_flatten(fn(*tree_unflatten(treedef, full), **kwargs))
             trees[:] = [out_tree]
             if not all(isinstance(o, _kernels.Tensor) for o in outs):
                 raise _Escaped
@@ -135,7 +139,8 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         try:
             outs = CheckpointCall(flat).call(inputs)
         except _Escaped:
-            return fn(*args, **kwargs)
+            with keys.running():
+                return fn(*args, **kwargs)
         return tree_unflatten(trees[0], outs)
 
     return wrapped

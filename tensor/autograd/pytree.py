@@ -20,11 +20,16 @@ __all__ = [
     "tree_unflatten",
 ]
 
+from tensor.random import Key
+
 _T = TypeVar("_T")
 _Flatten = Callable[[Any], tuple[Iterable[Any], Hashable]]
 _Unflatten = Callable[[Hashable, tuple[Any, ...]], Any]
 
-_REGISTERED: dict[type, tuple[_Flatten, _Unflatten]] = {}
+# Keys of random numbers are trees of their seeds: so transformations follow them as they follow any tensor.
+_REGISTERED: dict[type, tuple[_Flatten, _Unflatten]] = {
+    Key: (lambda key: ((key.seeds,), None), lambda _, parts: Key(*parts))
+}
 
 
 class TreeDef:

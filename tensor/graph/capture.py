@@ -18,6 +18,7 @@ from tensor.graph.machine import Machine
 from tensor.graph.plan import Plan, plan_graph
 from tensor.graph.recompute import recomputed
 from tensor.primitives.spec import Spec
+from tensor.random_stream import Stream, capturing, fed
 
 __all__ = ["Captured", "GraphTracer", "capture", "trace"]
 
@@ -27,12 +28,13 @@ Tensor = Any
 class _Recorder(Main):
     """A capture that is going on: the graph, and which tensors from outside it has met."""
 
-    __slots__ = ("graph", "known")
+    __slots__ = ("graph", "known", "streams")
 
     def __init__(self, name: str) -> None:
         super().__init__(f"capture of {name}")
         self.graph = Graph(name)
         self.known: dict[int, int] = {}  # id of a tensor from outside → its value; the graph keeps the tensor alive
+        self.streams: list[Stream] = []  # for each input after the arguments: where its seed comes from
 
     def number(self, x: Tensor) -> int:
         if isinstance(x, GraphTracer) and x.main is self:
@@ -43,6 +45,13 @@ class _Recorder(Main):
             self.graph.constants[found] = x
             self.known[id(x)] = found
         return found
+
+    def source(self, stream: Stream) -> Tensor:
+        """The seed of the stream's next key: an input that each run takes from the stream."""
+        v = self.graph.value(Spec((), "uint64"))
+        self.graph.inputs.append(v)
+        self.streams.append(stream)
+        return GraphTracer.like(self, v)
 
 
 class GraphTracer(Tracer):
@@ -86,13 +95,16 @@ class GraphTracer(Tracer):
         return outs[0] if single else outs
 
 
-def trace(fn: Callable[..., Any], flat: list[Any], treedef: TreeDef, name: str) -> tuple[Graph, TreeDef, list[Any]]:
-    """The graph of fn on tensors like those among `flat`, the tree of its result, and the leaves of the result.
+def trace(
+    fn: Callable[..., Any], flat: list[Any], treedef: TreeDef, name: str
+) -> tuple[Graph, TreeDef, list[Any], list[Stream]]:
+    """The graph of fn on tensors like those among `flat`, the tree of its result, the result's leaves, the streams.
 
-    A leaf of the result is the number of a value, wrapped in a tuple, or anything else that fn returned.
+    A leaf of the result is the number of a value, wrapped in a tuple, or anything else that fn returned. For each of
+    the streams, which are those that fn took keys from, the graph has one more input: the key's seed.
     """
     main = _Recorder(name)
-    with main.running():
+    with main.running(), capturing(main):
         args: list[Any] = []
         for x in flat:
             if isinstance(x, _kernels.Tensor):
@@ -111,21 +123,24 @@ def trace(fn: Callable[..., Any], flat: list[Any], treedef: TreeDef, name: str) 
                 result.append((v,))
             else:
                 result.append(leaf)
-    return main.graph, out_tree, result
+    return main.graph, out_tree, result, main.streams
 
 
 class _Variant:
     """What one set of shapes and types became: its plans, fastest first, and the one that is used."""
 
-    __slots__ = ("_bound", "_lock", "_plans", "_tried", "graph", "machine", "out_tree", "plan", "result")
+    __slots__ = ("_bound", "_lock", "_plans", "_tried", "graph", "machine", "out_tree", "plan", "result", "streams")
 
-    def __init__(self, graph: Graph, out_tree: TreeDef, result: list[Any], bound: int | None) -> None:
+    def __init__(
+        self, graph: Graph, out_tree: TreeDef, result: list[Any], streams: list[Stream], bound: int | None
+    ) -> None:
         self._bound = bound
         self._plans = [(graph, plan_graph(graph))]
         self._tried: int | None = None  # bytes for which no plan was found
         self._lock = threading.Lock()
         self.out_tree = out_tree
         self.result = result
+        self.streams = streams
         self._use(*self._plans[0])
         if bound is not None:
             self._use(*self._fitting(bound, 0, bound))
@@ -136,7 +151,7 @@ class _Variant:
             if budget is not None or self.plan is not self._plans[0][1]:
                 self._choose(room, budget)
             machine = self.machine
-        return machine.run(tensors)
+        return machine.run([*tensors, *fed(self.streams)] if self.streams else tensors)
 
     def _use(self, graph: Graph, plan: Plan) -> None:
         self.graph, self.plan = graph, plan
@@ -233,14 +248,14 @@ class Captured:
         key = (treedef, tuple(_kind(x, self.__name__) for x in flat))
         found = self._variants.get(key)
         if found is None:
-            graph, out_tree, result = trace(self._fn, flat, treedef, self.__name__)
+            graph, out_tree, result, streams = trace(self._fn, flat, treedef, self.__name__)
             graph.verify()
             graph = with_copies(canonical(graph))
             if self._fusion:
                 graph = fuse(graph)
             graph = renumbered(graph)
             graph.verify()
-            found = self._variants[key] = _Variant(graph, out_tree, result, self._max_bytes)
+            found = self._variants[key] = _Variant(graph, out_tree, result, streams, self._max_bytes)
         return found, tensors
 
 

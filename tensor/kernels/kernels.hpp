@@ -75,5 +75,7 @@ extern const droveway::SparseKernels sparse_kernels;
 void philox_words(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, uint32_t* out, size_t n);
 void philox_uniform_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
 void philox_normal_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
+void random_draw(const droveway::RandomDraw& draw);
+void random_children(const droveway::View& keys, const droveway::View& numbers, uint32_t tag, uint64_t* out);
 
 }  // namespace DW_ISA

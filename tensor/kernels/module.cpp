@@ -250,6 +250,7 @@ void bind_reduce(nb::module_& m);       // bindings/reduce.cpp
 void bind_linalg(nb::module_& m);       // bindings/linalg.cpp
 void bind_fft(nb::module_& m);          // bindings/fft.cpp
 void bind_sparse(nb::module_& m);       // bindings/sparse.cpp
+void bind_draws(nb::module_& m);        // bindings/random.cpp
 void bind_bytes(nb::module_& m);        // bindings/bytes.cpp
 }
 
@@ -270,6 +271,7 @@ NB_MODULE(_kernels, m) {
   droveway::bind_linalg(m);
   droveway::bind_fft(m);
   droveway::bind_sparse(m);
+  droveway::bind_draws(m);
   droveway::bind_bytes(m);
   bind_random(m);
 }

@@ -1,15 +1,20 @@
 // Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), sixteen counters
 // at a time. Word w of counter c is a function of (key, c) only, so the cut into blocks and threads is free.
+#include "random.hpp"
+
 #include "droveway/fpenv.hpp"
+#include "droveway/half.hpp"
 #include "droveway/math_f32.hpp"
+#include "droveway/math_f64.hpp"
+#include "droveway/math_trigonometry.hpp"
 #include "droveway/parallel.hpp"
 #include "kernels.hpp"
 
 namespace DW_ISA {
 namespace {
 
-constexpr size_t kBlockCounters = 4096;      // counters a thread takes at a time: 16384 words
-constexpr size_t kParallelWords = 1 << 16;   // below this many words the calling thread does all the work
+constexpr size_t kBlockCounters = 4096;         // counters a thread takes at a time: 16384 words
+constexpr size_t kParallelElements = 1 << 16;   // below this many elements the calling thread does all the work
 constexpr int kRounds = 10;
 
 struct Words {
@@ -47,96 +52,375 @@ DW_INLINE Words philox(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3)
   return c;
 }
 
+// (u >> 8)·2^-24, exact
+DW_INLINE F32x16 unit(U32x16 u) { return from_i32(u >> 8) * F32x16::set1(0x1p-24f); }
+// Box–Muller; u1 is above 0, so its logarithm is finite
+DW_INLINE void normal_pair(U32x16 w, U32x16 v, F32x16* even, F32x16* odd) {
+  const F32x16 u1 = from_i32((w >> 8) + U32x16::set1(1)) * F32x16::set1(0x1p-24f);
+  const F32x16 radius = sqrt(log(u1) * F32x16::set1(-2.0f));
+  F32x16 sine, cosine;
+  sine_and_cosine_2pi(unit(v), &sine, &cosine);
+  *even = radius * cosine;
+  *odd = radius * sine;
+}
+
+// A pair of words as a number of 64 bits, the first one low.
+DW_INLINE U64x16 joined(U32x16 low, U32x16 high) {
+  const U64x16 a = widen(low), b = widen(high);
+  return {a.low | (b.low << 32), a.high | (b.high << 32)};
+}
+// The upper 53 bits as a number, exact: the parts lie in the significands of 2^52 and 2^84.
+DW_INLINE F64x8 upper_bits(U64x8 u) {
+  const U64x8 low = (u >> 11) & U64x8::set1(0xFFFFFFFFull), high = u >> 43;
+  return (f64(high | U64x8::set1(0x4530000000000000ull)) - F64x8::set1(0x1p84)) +
+         (f64(low | U64x8::set1(0x4330000000000000ull)) - F64x8::set1(0x1p52));
+}
+DW_INLINE void normal_pair(U64x8 u, U64x8 v, F64x8* even, F64x8* odd) {
+  const F64x8 u1 = (upper_bits(u) + F64x8::set1(1.0)) * F64x8::set1(0x1p-53);
+  const F64x8 radius = sqrt(log(u1) * F64x8::set1(-2.0));
+  const F64x8 angle = (upper_bits(v) * F64x8::set1(0x1p-53)) * F64x8::set1(0x1.921fb54442d18p+2);
+  *even = radius * cos(angle);
+  *odd = radius * sin(angle);
+}
+
+// What becomes of the words of sixteen counters: out[e] holds element e of each, `per` elements a counter.
 struct AsWords {
   using T = uint32_t;
-  static DW_INLINE void convert(Words c, T (*out)[16]) {
+  static constexpr size_t per = 4;
+  uint32_t c2 = 0, c3 = 0;
+  DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
     store(out[0], c.w0);
     store(out[1], c.w1);
     store(out[2], c.w2);
     store(out[3], c.w3);
   }
 };
-// (u >> 8)·2^-24, exact
-DW_INLINE F32x16 unit(U32x16 u) { return from_i32(u >> 8) * F32x16::set1(0x1p-24f); }
-struct AsUniform {
+struct AsLongWords : AsWords {
+  using T = uint64_t;
+  static constexpr size_t per = 2;
+  DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
+    const U64x16 even = joined(c.w0, c.w1), odd = joined(c.w2, c.w3);
+    store(out[0], even.low);
+    store(out[0] + 8, even.high);
+    store(out[1], odd.low);
+    store(out[1] + 8, odd.high);
+  }
+};
+struct AsUniform : AsWords {
   using T = float;
-  static DW_INLINE void convert(Words c, T (*out)[16]) {
+  DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
     store(out[0], unit(c.w0));
     store(out[1], unit(c.w1));
     store(out[2], unit(c.w2));
     store(out[3], unit(c.w3));
   }
 };
-struct AsNormal {
+struct AsNormal : AsWords {
   using T = float;
-  // Box–Muller; u1 is above 0, so its logarithm is finite
-  static DW_INLINE void pair(U32x16 w, U32x16 v, float* cosine_out, float* sine_out) {
-    const F32x16 u1 = from_i32((w >> 8) + U32x16::set1(1)) * F32x16::set1(0x1p-24f);
-    const F32x16 radius = sqrt(log(u1) * F32x16::set1(-2.0f));
-    F32x16 sine, cosine;
-    sine_and_cosine_2pi(unit(v), &sine, &cosine);
-    store(cosine_out, radius * cosine);
-    store(sine_out, radius * sine);
+  DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
+    F32x16 z[4];
+    normal_pair(c.w0, c.w1, &z[0], &z[1]);
+    normal_pair(c.w2, c.w3, &z[2], &z[3]);
+    store(out[0], z[0]);
+    store(out[1], z[1]);
+    store(out[2], z[2]);
+    store(out[3], z[3]);
   }
-  static DW_INLINE void convert(Words c, T (*out)[16]) {
-    pair(c.w0, c.w1, out[0], out[1]);
-    pair(c.w2, c.w3, out[2], out[3]);
+};
+struct AsUniformDouble : AsWords {
+  using T = double;
+  static constexpr size_t per = 2;
+  DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
+    const U64x16 even = joined(c.w0, c.w1), odd = joined(c.w2, c.w3);
+    const F64x8 scale = F64x8::set1(0x1p-53);
+    store(out[0], upper_bits(even.low) * scale);
+    store(out[0] + 8, upper_bits(even.high) * scale);
+    store(out[1], upper_bits(odd.low) * scale);
+    store(out[1] + 8, upper_bits(odd.high) * scale);
+  }
+};
+struct AsNormalDouble : AsWords {
+  using T = double;
+  static constexpr size_t per = 2;
+  DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
+    const U64x16 u = joined(c.w0, c.w1), v = joined(c.w2, c.w3);
+    F64x8 even, odd;
+    normal_pair(u.low, v.low, &even, &odd);
+    store(out[0], even);
+    store(out[1], odd);
+    normal_pair(u.high, v.high, &even, &odd);
+    store(out[0] + 8, even);
+    store(out[1] + 8, odd);
+  }
+};
+// float16: 11 bits of a word. bfloat16: 8 bits. Exact, so no result is rounded up to 1.
+template <bool kBrain>
+struct AsUniformHalf : AsWords {
+  using T = uint16_t;
+  static DW_INLINE void put(uint16_t* out, U32x16 w) {
+    if constexpr (kBrain) store_bf16(out, from_i32(w >> 24) * F32x16::set1(0x1p-8f));
+    else store_f16(out, from_i32(w >> 21) * F32x16::set1(0x1p-11f));
+  }
+  DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
+    put(out[0], c.w0);
+    put(out[1], c.w1);
+    put(out[2], c.w2);
+    put(out[3], c.w3);
+  }
+};
+template <bool kBrain>
+struct AsNormalHalf : AsWords {
+  using T = uint16_t;
+  static DW_INLINE void put(uint16_t* out, U32x16 w, U32x16 v) {
+    F32x16 even, odd;
+    normal_pair(w, v, &even, &odd);
+    if constexpr (kBrain) {
+      store_bf16(out, even);
+      store_bf16(out + 16, odd);
+    } else {
+      store_f16(out, even);
+      store_f16(out + 16, odd);
+    }
+  }
+  DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
+    put(out[0], c.w0, c.w1);
+    put(out[2], c.w2, c.w3);
+  }
+};
+struct AsBernoulli : AsWords {
+  using T = uint8_t;
+  uint32_t limit;
+  DW_INLINE void put(uint8_t* out, U32x16 w) const {
+    uint32_t yes[16];
+    store(yes, select(lt(w >> 8, U32x16::set1(limit)), U32x16::set1(1), U32x16::zero()));
+    for (int l = 0; l < 16; ++l) out[l] = uint8_t(yes[l]);
+  }
+  DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
+    put(out[0], c.w0);
+    put(out[1], c.w1);
+    put(out[2], c.w2);
+    put(out[3], c.w3);
   }
 };
 
+// One counter, in plain integers.
+struct Block {
+  uint32_t w[4];
+};
+Block philox1(uint64_t key, Block c) {
+  uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
+  for (int round = 0; round < kRounds; ++round) {
+    const uint64_t p = uint64_t{0xD2511F53u} * c.w[0], q = uint64_t{0xCD9E8D57u} * c.w[2];
+    c = {{uint32_t(q >> 32) ^ c.w[1] ^ k0, uint32_t(q), uint32_t(p >> 32) ^ c.w[3] ^ k1, uint32_t(p)}};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return c;
+}
+
+__extension__ typedef unsigned __int128 Product128;
+
+// Lemire, "Fast random integer generation in an interval", 2019. Attempt a of an element reads its words where the
+// third word of the counter is a.
+template <class Out>
+struct AsInteger : AsWords {
+  using T = Out;
+  static constexpr size_t per = 2;
+  uint64_t low, range, rejected;  // lower halves below `rejected`, 2^64 mod range, would be drawn once too often
+
+  __attribute__((noinline)) uint64_t again(uint64_t key, uint64_t counter, int word) const {
+    for (uint32_t attempt = 1;; ++attempt) {
+      const Block c = philox1(key, {{uint32_t(counter), uint32_t(counter >> 32), attempt, 0}});
+      const Product128 p = Product128(c.w[word] | uint64_t{c.w[word + 1]} << 32) * range;
+      if (uint64_t(p) >= rejected) return uint64_t(p >> 64);
+    }
+  }
+  DW_INLINE void convert(uint64_t key, uint64_t counter, Words c, T (*out)[16]) const {
+    uint64_t u[2][16];
+    AsLongWords{}.convert(key, counter, c, u);
+    for (int e = 0; e < 2; ++e) {
+      for (int l = 0; l < 16; ++l) {
+        uint64_t value = u[e][l];
+        if (range != 0) {
+          const Product128 p = Product128(value) * range;
+          value = uint64_t(p >> 64);
+          if (uint64_t(p) < rejected) value = again(key, counter + uint64_t(l), 2 * e);
+        }
+        out[e][l] = T(low + value);
+      }
+    }
+  }
+};
+
+// Elements begin … end − 1 of a key's stream, counted from the first element of `counter`; out is where element `skip`
+// goes.
+template <class Kind>
+void draw_part(const Kind& kind, uint64_t key, uint64_t counter, size_t skip, size_t begin, size_t end,
+               typename Kind::T* out) {
+  constexpr size_t per = Kind::per, step = 16 * per;
+  for (size_t p = begin; p < end; p += step) {
+    typename Kind::T values[per][16];
+    const uint64_t first = counter + p / per;
+    kind.convert(key, first, philox(key, first, kind.c2, kind.c3), values);
+    const size_t from = p < skip ? skip - p : 0;
+    const size_t to = end - p < step ? end - p : step;
+    typename Kind::T* to_here = out + (p + from - skip);
+    if (to - from == step) {
+      for (size_t l = 0; l < 16; ++l)
+        for (size_t e = 0; e < per; ++e) to_here[per * l + e] = values[e][l];
+    } else {
+      for (size_t i = from; i < to; ++i) *to_here++ = values[i % per][i / per];
+    }
+  }
+}
+
+uint64_t at_index(const droveway::View& v, size_t i) {
+  ptrdiff_t at = 0;
+  for (int d = v.ndim - 1; d >= 0; --d) {
+    at += ptrdiff_t(int64_t(i % size_t(v.shape[d])) * v.strides[d]);
+    i /= size_t(v.shape[d]);
+  }
+  return reinterpret_cast<const uint64_t*>(v.data)[at];
+}
+
 template <class Kind>
 struct Draw {
-  uint64_t key, counter;
-  uint32_t c2, c3;
-  size_t skip;  // words of the first counter that are left out
+  Kind kind;
+  droveway::View keys;
+  size_t count;       // of keys
+  uint64_t counter;   // of the first element
+  size_t skip;        // elements of that counter that are left out
+  size_t each;        // elements of a key
+  size_t key_blocks;  // blocks of work that a key is cut into, or 0:
+  size_t keys_block;  // keys of a block of work
   typename Kind::T* out;
-  size_t n;
 };
+
+constexpr size_t block_elements(size_t per) { return kBlockCounters * per; }
 
 template <class Kind>
 void draw_block(void* context, size_t block) {
   FpGuard guard;
   const Draw<Kind>& d = *static_cast<const Draw<Kind>*>(context);
-  // Positions count words from the first counter; output position p − skip holds word p mod 4 of counter p div 4.
-  const size_t last = d.skip + d.n;
-  const size_t begin = block * kBlockCounters * 4;
-  const size_t end = begin + kBlockCounters * 4 < last ? begin + kBlockCounters * 4 : last;
-  for (size_t p = begin; p < end; p += 64) {
-    typename Kind::T words[4][16];
-    Kind::convert(philox(d.key, d.counter + p / 4, d.c2, d.c3), words);
-    const size_t from = p < d.skip ? d.skip - p : 0;
-    const size_t to = end - p < 64 ? end - p : 64;
-    typename Kind::T* out = d.out + (p + from - d.skip);
-    if (to - from == 64) {
-      for (size_t l = 0; l < 16; ++l)
-        for (size_t w = 0; w < 4; ++w) out[4 * l + w] = words[w][l];
-    } else {
-      for (size_t i = from; i < to; ++i) *out++ = words[i % 4][i / 4];
-    }
+  constexpr size_t size = block_elements(Kind::per);
+  const size_t last = d.skip + d.each;
+  if (d.key_blocks != 0) {
+    const size_t k = block / d.key_blocks, begin = block % d.key_blocks * size;
+    draw_part(d.kind, at_index(d.keys, k), d.counter, d.skip, begin, begin + size < last ? begin + size : last,
+              d.out + k * d.each);
+    return;
   }
+  const size_t first = block * d.keys_block;
+  const size_t end = first + d.keys_block < d.count ? first + d.keys_block : d.count;
+  for (size_t k = first; k < end; ++k)
+    draw_part(d.kind, at_index(d.keys, k), d.counter, d.skip, 0, last, d.out + k * d.each);
 }
 
 template <class Kind>
-void draw(Draw<Kind> d) {
-  if (d.n == 0) return;
-  const size_t blocks = (d.skip + d.n + kBlockCounters * 4 - 1) / (kBlockCounters * 4);
-  if (d.n >= kParallelWords) {
+void draw(const Kind& kind, const droveway::View& keys, uint64_t counter, size_t skip, size_t each, typename Kind::T* out) {
+  const size_t count = size_t(droveway::view_size(keys));
+  if (count == 0 || each == 0) return;
+  constexpr size_t size = block_elements(Kind::per);
+  Draw<Kind> d{kind, keys, count, counter, skip, each, 0, 0, out};
+  size_t blocks;
+  if (skip + each > size) {
+    d.key_blocks = (skip + each + size - 1) / size;
+    blocks = count * d.key_blocks;
+  } else {
+    d.keys_block = (size + each - 1) / each;
+    blocks = (count + d.keys_block - 1) / d.keys_block;
+  }
+  if (count * each >= kParallelElements) {
     dw_parallel(blocks, draw_block<Kind>, &d);
   } else {
     for (size_t b = 0; b < blocks; ++b) draw_block<Kind>(&d, b);
   }
 }
 
+template <class Kind>
+void draw_one(const Kind& kind, uint64_t key, uint64_t counter, size_t skip, size_t n, typename Kind::T* out) {
+  draw(kind, {reinterpret_cast<char*>(&key), droveway::Dtype::u64, 0, nullptr, nullptr}, counter, skip, n, out);
+}
+template <class Kind>
+void draw_many(const Kind& kind, const droveway::RandomDraw& d) {
+  draw(kind, d.keys, d.offset / Kind::per, size_t(d.offset % Kind::per), d.each, static_cast<typename Kind::T*>(d.out));
+}
+
+template <class T>
+void draw_integers(const droveway::RandomDraw& d) {
+  AsInteger<T> kind;
+  kind.low = d.low;
+  kind.range = d.range;
+  kind.rejected = d.range == 0 ? 0 : (0 - d.range) % d.range;
+  draw_many(kind, d);
+}
+
+struct Children {
+  droveway::View keys, numbers;
+  uint32_t tag;
+  uint64_t* out;
+  size_t count;
+};
+constexpr size_t kBlockChildren = 1024;
+
+void children_block(void* context, size_t block) {
+  const Children& c = *static_cast<const Children*>(context);
+  const size_t first = block * kBlockChildren;
+  const size_t end = first + kBlockChildren < c.count ? first + kBlockChildren : c.count;
+  for (size_t i = first; i < end; ++i) {
+    const uint64_t number = at_index(c.numbers, i);
+    const Block b = philox1(at_index(c.keys, i), {{uint32_t(number), uint32_t(number >> 32), 0, c.tag}});
+    c.out[i] = b.w[0] | uint64_t{b.w[1]} << 32;
+  }
+}
+
 }  // namespace
 
 void philox_words(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3, size_t skip, uint32_t* out, size_t n) {
-  draw<AsWords>({key, counter, c2, c3, skip, out, n});
+  draw_one(AsWords{c2, c3}, key, counter, skip, n, out);
 }
 void philox_uniform_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n) {
-  draw<AsUniform>({key, counter, 0, 0, skip, out, n});
+  draw_one(AsUniform{}, key, counter, skip, n, out);
 }
 void philox_normal_f32(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n) {
-  draw<AsNormal>({key, counter, 0, 0, skip, out, n});
+  draw_one(AsNormal{}, key, counter, skip, n, out);
+}
+
+void random_draw(const droveway::RandomDraw& d) {
+  using droveway::Dtype;
+  using droveway::RandomKind;
+  switch (d.kind) {
+    case RandomKind::bits:
+      return d.dtype == Dtype::u32 ? draw_many(AsWords{}, d) : draw_many(AsLongWords{}, d);
+    case RandomKind::uniform:
+      return d.dtype == Dtype::f32   ? draw_many(AsUniform{}, d)
+             : d.dtype == Dtype::f64 ? draw_many(AsUniformDouble{}, d)
+             : d.dtype == Dtype::f16 ? draw_many(AsUniformHalf<false>{}, d)
+                                     : draw_many(AsUniformHalf<true>{}, d);
+    case RandomKind::normal:
+      return d.dtype == Dtype::f32   ? draw_many(AsNormal{}, d)
+             : d.dtype == Dtype::f64 ? draw_many(AsNormalDouble{}, d)
+             : d.dtype == Dtype::f16 ? draw_many(AsNormalHalf<false>{}, d)
+                                     : draw_many(AsNormalHalf<true>{}, d);
+    case RandomKind::randint:
+      switch (droveway::dtype_size(d.dtype)) {
+        case 1: return draw_integers<uint8_t>(d);
+        case 2: return draw_integers<uint16_t>(d);
+        case 4: return draw_integers<uint32_t>(d);
+        default: return draw_integers<uint64_t>(d);
+      }
+    case RandomKind::bernoulli: {
+      AsBernoulli kind;
+      kind.limit = d.limit;
+      return draw_many(kind, d);
+    }
+  }
+}
+
+void random_children(const droveway::View& keys, const droveway::View& numbers, uint32_t tag, uint64_t* out) {
+  Children c{keys, numbers, tag, out, size_t(droveway::view_size(keys))};
+  const size_t blocks = (c.count + kBlockChildren - 1) / kBlockChildren;
+  dw_parallel(blocks, children_block, &c);
 }
 
 }  // namespace DW_ISA

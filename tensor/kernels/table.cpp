@@ -49,5 +49,7 @@ const droveway::TensorTable tensor_table = {
     .philox_words = philox_words,
     .philox_uniform_f32 = philox_uniform_f32,
     .philox_normal_f32 = philox_normal_f32,
+    .random_draw = random_draw,
+    .random_children = random_children,
 };
 }  // namespace DW_ISA

@@ -8,6 +8,7 @@
 #include "droveway/selftest.hpp"
 #include "elementwise_ops.hpp"
 #include "pooling.hpp"
+#include "random.hpp"
 #include "reduce/table.hpp"
 
 namespace droveway {
@@ -129,6 +130,10 @@ struct TensorTable {
   // The same words, with c2 = c3 = 0, as uniform numbers in [0, 1) and as normal ones.
   void (*philox_uniform_f32)(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
   void (*philox_normal_f32)(uint64_t key, uint64_t counter, size_t skip, float* out, size_t n);
+  // Draws for many keys (random.hpp), and children: out[i] is the first two words at counter (lo, hi, 0, tag) of
+  // numbers[i] under keys[i], both of one shape.
+  void (*random_draw)(const RandomDraw& draw);
+  void (*random_children)(const View& keys, const View& numbers, uint32_t tag, uint64_t* out);
 };
 
 void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context);

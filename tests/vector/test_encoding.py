@@ -51,7 +51,7 @@ def test_the_transform_is_hadamards_matrix(padded: int):
 @settings(max_examples=30, deadline=None)
 @given(d=DIMS, n=st.integers(0, 40), seed=st.integers(0, 2**64 - 1))
 def test_rotation_keeps_lengths_and_comes_back(d: int, n: int, seed: int):
-    x = Key(seed).normal((n, d))
+    x = Key(seed).normal((n, d)).numpy()
     y = rotate_f32(x, seed=seed)
     assert np.allclose(np.linalg.norm(y, axis=1), np.linalg.norm(x, axis=1), rtol=1e-5)
     assert np.allclose(unrotate_f32(y, d, seed=seed), x, atol=1e-5 * np.sqrt(d))
@@ -75,7 +75,7 @@ def test_kernel_of_the_rotation_has_the_bits_of_the_twin(d: int, n: int, seed: i
 @settings(max_examples=40, deadline=None)
 @given(d=DIMS, n=st.integers(1, 70), first=st.integers(0, 60), seed=st.integers(0, 2**32), unit=st.booleans())
 def test_kernel_of_the_encoder_has_the_bits_of_the_twin(d: int, n: int, first: int, seed: int, unit: bool):
-    x = values(seed, n * d, F32).reshape(n, d) if seed % 2 else Key(seed).normal((n, d))
+    x = values(seed, n * d, F32).reshape(n, d) if seed % 2 else Key(seed).normal((n, d)).numpy()
     x[::7] = 0
     turn = rotation.rotation_of(codebook.padded_dim(d), 0)
     limits = codebook.boundaries(turn.padded)
@@ -98,7 +98,7 @@ def test_kernel_of_the_encoder_has_the_bits_of_the_twin(d: int, n: int, first: i
 @settings(max_examples=40, deadline=None)
 @given(d=DIMS, n=st.integers(1, 40), seed=st.integers(0, 2**32), power=st.integers(-120, 50))
 def test_kernel_of_the_queries_has_the_bits_of_the_twin(d: int, n: int, seed: int, power: int):
-    q = np.ldexp(Key(seed).normal((n, d)), power)
+    q = np.ldexp(Key(seed).normal((n, d)).numpy(), power)
     q[::5] = 0
     turn = rotation.rotation_of(codebook.padded_dim(d), 1)
     found = np.empty((n, turn.padded), np.int8), np.empty(n), np.empty(n)
@@ -114,7 +114,7 @@ def test_kernel_of_the_queries_has_the_bits_of_the_twin(d: int, n: int, seed: in
     seed=st.integers(0, 99),
 )
 def test_sums_are_in_the_order_of_tensor(n: int, d: int, seed: int):
-    x, y = (Key(seed + i).normal((n, d)).astype(np.float64) for i in range(2))
+    x, y = (Key(seed + i).normal((n, d)).numpy().astype(np.float64) for i in range(2))
     assert encoder_ref.dot_rows(x, y).tolist() == [float(reduction_ref.dot(a, b)) for a, b in zip(x, y, strict=True)]
 
 
@@ -139,7 +139,7 @@ def test_codes_count_the_boundaries_strictly_below():
 
 
 def test_a_lane_holds_eight_coordinates_of_a_row():
-    codes = (Key(1).uniform((64, 128)) * 16).astype(np.uint8)
+    codes = (Key(1).uniform((64, 128)).numpy() * 16).astype(np.uint8)
     lanes = lanes_of(codes)
     assert (codes_of_lanes(lanes) == codes).all()
     assert lanes[9, 1, 3, 2] == codes[9, 64 + 14] | codes[9, 64 + 46] << 4

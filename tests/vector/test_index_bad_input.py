@@ -21,7 +21,7 @@ from vector import (
     unrotate_f32,
 )
 
-ROWS = Key(1).normal((6, 3))
+ROWS = Key(1).normal((6, 3)).numpy()
 NAMES = np.array([5, 2**64 - 1, 7, 0, 9, 11], np.uint64)
 
 
@@ -229,7 +229,7 @@ def test_other_arguments_are_named(call: Callable[[], object], error: type[Excep
 
 
 def test_strided_rows_and_queries_give_the_bits_of_their_copies():
-    wide = Key(3).normal((12, 9))
+    wide = Key(3).normal((12, 9)).numpy()
     for view in (wide[::2, ::3], wide[::-1, 6::-3], np.asfortranarray(wide[:, :3])):
         index, copied = TurboIndex(3), TurboIndex(3)
         index.add(view)
@@ -244,7 +244,7 @@ def test_a_budget_that_does_not_fit_changes_nothing():
     index = named()
     before = index.cid
     with tensor.budget(max_bytes=1000), pytest.raises(tensor.BudgetExceeded):
-        index.add(Key(5).normal((5000, 3)), np.arange(100, 5100, dtype=np.uint64))
+        index.add(Key(5).normal((5000, 3)).numpy(), np.arange(100, 5100, dtype=np.uint64))
     assert index.cid == before
-    index.add(Key(5).normal((5000, 3)), np.arange(100, 5100, dtype=np.uint64))
+    index.add(Key(5).normal((5000, 3)).numpy(), np.arange(100, 5100, dtype=np.uint64))
     assert len(index) == 5006

@@ -17,7 +17,7 @@ from vector import IdMapIndex, TurboIndex, VectorError
 
 
 def rows(seed: int, n: int, d: int) -> np.ndarray:
-    return Key(seed).normal((n, d))
+    return Key(seed).normal((n, d)).numpy()
 
 
 def bits(answer) -> bytes:

@@ -21,22 +21,22 @@ NEW = np.concatenate([OTHERS, np.arange(5000, 5050, dtype=np.uint64)])
 
 def named() -> IdMapIndex:
     index = IdMapIndex(DIM)
-    index.add(Key(1).normal((ROWS, DIM)), np.arange(ROWS, dtype=np.uint64))
+    index.add(Key(1).normal((ROWS, DIM)).numpy(), np.arange(ROWS, dtype=np.uint64))
     return index
 
 
 def slots() -> TurboIndex:
     index = TurboIndex(DIM)
-    index.add(Key(1).normal((ROWS, DIM)))
+    index.add(Key(1).normal((ROWS, DIM)).numpy())
     return index
 
 
 def upsert(index: IdMapIndex) -> None:
-    index.upsert(Key(9).normal((len(NEW), DIM)), NEW)
+    index.upsert(Key(9).normal((len(NEW), DIM)).numpy(), NEW)
 
 
 def add(index: IdMapIndex) -> None:
-    index.add(Key(9).normal((700, DIM)), np.arange(5000, 5700, dtype=np.uint64))
+    index.add(Key(9).normal((700, DIM)).numpy(), np.arange(5000, 5700, dtype=np.uint64))
 
 
 CHANGES = [
@@ -52,7 +52,7 @@ each_change = pytest.mark.parametrize(
 
 
 def answer(index: IdMapIndex | TurboIndex) -> bytes:
-    return b"".join(array.tobytes() for array in index.search(Key(5).normal((3, DIM)), 20))
+    return b"".join(array.tobytes() for array in index.search(Key(5).normal((3, DIM)).numpy(), 20))
 
 
 @each_change

@@ -20,7 +20,7 @@ def bits(answer) -> bytes:
 
 
 def rows(seed: int, n: int, d: int) -> F32:
-    return Key(seed).normal((n, d))
+    return Key(seed).normal((n, d)).numpy()
 
 
 def names(n: int) -> NDArray[np.uint64]:

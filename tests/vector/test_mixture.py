@@ -13,8 +13,8 @@ CENTRES = np.arange(15, dtype=np.float32).reshape(3, 5) * np.float32(10)
 def test_a_row_is_its_centre_plus_spread_times_a_normal_number() -> None:
     rows, which = mixture(CENTRES, 40, 0.75, 3)
     draws, noise = Key(3).split(2)
-    assert (which == draws.randint(0, 3, 40)).all()
-    expected = noise.normal((40, 5)) * np.float32(0.75) + CENTRES[which]
+    assert (which == draws.randint(0, 3, 40).numpy()).all()
+    expected = noise.normal((40, 5)).numpy() * np.float32(0.75) + CENTRES[which]
     assert rows.dtype == np.float32 and (rows == expected).all()
 
 
