@@ -236,6 +236,14 @@ PyType_Slot ticket_slots[] = {
 PyType_Spec ticket_spec = {"tensor._kernels.BudgetTicket", sizeof(Ticket), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, ticket_slots};
 
+PyObject* py_trim_storage(PyObject*, PyObject*) { return PyLong_FromSize_t(storage_trim()); }
+
+PyMethodDef functions[] = {
+    {"trim_storage", py_trim_storage, METH_NOARGS,
+     "trim_storage($module, /)\n--\n\nHands back to the allocator and the system what is kept of freed tensors; how many bytes that were."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 }  // namespace
 
 int charge_active(int64_t nbytes, const char* label, Dtype dtype, int ndim, const int64_t* shape, Charge** out) {
@@ -277,6 +285,10 @@ int init_budget(PyObject* module) {
   if (add_type(module, "BudgetTicket", &ticket_spec, &ticket_type) < 0) return -1;
   PyObject* nothing = PyTuple_New(0);
   if (nothing == nullptr) return -1;
+  if (add_functions(module, functions) < 0) {
+    Py_DECREF(nothing);
+    return -1;
+  }
   active = PyContextVar_New("tensor.memory.budgets", nothing);
   Py_DECREF(nothing);
   if (active == nullptr) return -1;

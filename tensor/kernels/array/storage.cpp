@@ -6,6 +6,7 @@
 #include "budget.hpp"
 #include "elementwise.hpp"
 #include "elementwise_ops.hpp"
+#include "pages.hpp"
 
 namespace droveway {
 
@@ -21,6 +22,7 @@ struct FreeList {
   int count;
 };
 FreeList kept[kClasses + 1];
+constexpr uint8_t kInPages = 254;  // a size class: its data are pages of their own
 
 int class_of(size_t nbytes) {
   if (nbytes <= 64) return 1;
@@ -28,48 +30,47 @@ int class_of(size_t nbytes) {
   return 64 - __builtin_clzll((nbytes - 1) >> 6) + 1;
 }
 
-// Large blocks that were given back, the newest last, for requests of the same size: a step of training asks for the same
-// ones again, and fresh pages cost more than most of what is computed in them. Together they stay below kLargeBytes.
-constexpr size_t kLargeBytes = size_t{8} << 20;
-constexpr int kLargeMax = 16;
-struct Large {
+// Blocks of middle size that were given back, the newest last, for requests of the same size.
+constexpr size_t kMiddleBytes = size_t{1} << 20;
+constexpr int kMiddleMax = 16;
+struct Middle {
   char* data;
   size_t nbytes;
 };
-Large large[kLargeMax];
-int large_count;
-size_t large_bytes;
+Middle middle[kMiddleMax];
+int middle_count;
+size_t middle_bytes;
 
-void drop_large(int i) {
-  large_bytes -= large[i].nbytes;
-  --large_count;
-  for (; i < large_count; ++i) large[i] = large[i + 1];
+void drop_middle(int i) {
+  middle_bytes -= middle[i].nbytes;
+  --middle_count;
+  for (; i < middle_count; ++i) middle[i] = middle[i + 1];
 }
 
-char* take_large(size_t nbytes) {
-  for (int i = large_count - 1; i >= 0; --i) {
-    if (large[i].nbytes != nbytes) continue;
-    char* data = large[i].data;
-    drop_large(i);
+char* take_middle(size_t nbytes) {
+  for (int i = middle_count - 1; i >= 0; --i) {
+    if (middle[i].nbytes != nbytes) continue;
+    char* data = middle[i].data;
+    drop_middle(i);
     return data;
   }
   char* data = static_cast<char*>(aligned_alloc(64, nbytes));
-  while (data == nullptr && large_count > 0) {
-    free(large[0].data);
-    drop_large(0);
+  while (data == nullptr && middle_count > 0) {
+    free(middle[0].data);
+    drop_middle(0);
     data = static_cast<char*>(aligned_alloc(64, nbytes));
   }
   return data;
 }
 
-void give_large(char* data, size_t nbytes) {
-  if (nbytes > kLargeBytes / 2) return free(data);
-  while (large_count == kLargeMax || large_bytes + nbytes > kLargeBytes) {
-    free(large[0].data);
-    drop_large(0);
+void give_middle(char* data, size_t nbytes) {
+  if (nbytes > kMiddleBytes / 4) return free(data);  // pages were not to be had
+  while (middle_count == kMiddleMax || middle_bytes + nbytes > kMiddleBytes) {
+    free(middle[0].data);
+    drop_middle(0);
   }
-  large[large_count++] = {data, nbytes};
-  large_bytes += nbytes;
+  middle[middle_count++] = {data, nbytes};
+  middle_bytes += nbytes;
 }
 
 }  // namespace
@@ -78,6 +79,7 @@ Storage* storage_new(size_t nbytes, const char* label, Dtype dtype, int ndim, co
   Charge* charges;
   if (charge_active(int64_t(nbytes), label, dtype, ndim, shape, &charges) < 0) return nullptr;
   const int size_class = class_of(nbytes);
+  bool in_pages = false;
   Storage* s;
   if (size_class != 0 && kept[size_class].count > 0) {
     s = kept[size_class].blocks[--kept[size_class].count];
@@ -87,7 +89,8 @@ Storage* storage_new(size_t nbytes, const char* label, Dtype dtype, int ndim, co
   } else {
     s = static_cast<Storage*>(malloc(sizeof(Storage)));
     if (s != nullptr) {
-      s->data = take_large((nbytes + 63) & ~size_t{63});
+      in_pages = nbytes >= kPagesMin && (s->data = pages_take(nbytes)) != nullptr;
+      if (!in_pages) s->data = take_middle((nbytes + 63) & ~size_t{63});
       if (s->data == nullptr) {
         free(s);
         s = nullptr;
@@ -104,7 +107,7 @@ Storage* storage_new(size_t nbytes, const char* label, Dtype dtype, int ndim, co
   s->nbytes = nbytes;
   s->device = DeviceKind::cpu;
   s->space = MemorySpace::host;
-  s->size_class = uint8_t(size_class);
+  s->size_class = in_pages ? kInPages : uint8_t(size_class);
   s->read_only = false;
   s->owner = nullptr;
   s->release = nullptr;
@@ -121,14 +124,31 @@ void storage_free(Storage* s) {
     else
       Py_XDECREF(s->owner);
     free(s);
+  } else if (s->size_class == kInPages) {
+    pages_give(s->data, s->nbytes);
+    free(s);
   } else if (s->size_class == 0) {
-    give_large(s->data, (s->nbytes + 63) & ~size_t{63});
+    give_middle(s->data, (s->nbytes + 63) & ~size_t{63});
     free(s);
   } else if (kept[s->size_class].count < kKeptMax) {
     kept[s->size_class].blocks[kept[s->size_class].count++] = s;
   } else {
     free(s);
   }
+}
+
+size_t storage_trim() {
+  size_t bytes = middle_bytes + pages_trim();
+  while (middle_count > 0) {
+    free(middle[middle_count - 1].data);
+    drop_middle(middle_count - 1);
+  }
+  for (int c = 1; c <= kClasses; ++c)
+    while (kept[c].count > 0) {
+      free(kept[c].blocks[--kept[c].count]);
+      bytes += kHeader + (size_t{32} << c);
+    }
+  return bytes;
 }
 
 Storage* storage_foreign(char* data, size_t nbytes, PyObject* owner, void (*release)(Storage*), void* context) {

@@ -21,7 +21,7 @@ struct Storage {
   size_t nbytes;
   DeviceKind device;
   MemorySpace space;
-  uint8_t size_class; // 0: of the allocator; 1 …: a small block of a free list; 255: somebody else's memory
+  uint8_t size_class; // 0: of the allocator; 1 …: a small block of a free list; 254: pages; 255: somebody else's
   bool read_only;
   PyObject* owner;                    // somebody else's memory: kept until released
   void (*release)(Storage* storage);  // how; nullptr: Py_XDECREF(owner)
@@ -84,6 +84,7 @@ Tensor* tensor_over(Storage* storage, char* data, Dtype dtype, int ndim, const i
 Storage* storage_new(size_t nbytes, const char* label, Dtype dtype = Dtype::u8, int ndim = -1, const int64_t* shape = nullptr);
 inline void storage_incref(Storage* s) { ++s->refs; }
 void storage_free(Storage* s);
+size_t storage_trim();  // hands back what is kept of freed storages; how many bytes that were
 // Over somebody else's memory. Takes over the reference to owner; `release` (or a decref of owner) ends it.
 Storage* storage_foreign(char* data, size_t nbytes, PyObject* owner, void (*release)(Storage*), void* context);
 inline void storage_decref(Storage* s) {
