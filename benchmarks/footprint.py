@@ -45,11 +45,16 @@ class Peak:
 
     megabytes: float
     loaded: frozenset[str]
+    printed: str
 
 
-def peak(python: str, code: str, *arguments: str, folder: Path) -> Peak:
-    """Run `code` in a process of its own, away from the checkout, and read its peak at exit."""
+def peak(python: str, code: str, *arguments: str, folder: Path, data_bytes_max: int | None = None) -> Peak:
+    """Run `code` in a process of its own, away from the checkout, and read its peak at exit.
+
+    data_bytes_max: the system refuses the process more private memory than this (RLIMIT_DATA).
+    """
     report = folder / "report"
+    data = resource.RLIM_INFINITY if data_bytes_max is None else data_bytes_max
     done = subprocess.run(
         [python, "-c", code, str(report), *arguments],
         cwd=folder,
@@ -57,11 +62,12 @@ def peak(python: str, code: str, *arguments: str, folder: Path) -> Peak:
         capture_output=True,
         text=True,
         check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (data, data)),
     )
     if done.returncode:
         raise SystemExit(f"{arguments}: exit {done.returncode}\n{done.stderr}")
     kilobytes, loaded = report.read_text().split(" ")
-    return Peak(int(kilobytes) / 1024, frozenset(loaded.split(",")))
+    return Peak(int(kilobytes) / 1024, frozenset(loaded.split(",")), done.stdout.strip())
 
 
 def line(case: str, ours: float, limit: float, unit: str, limit_name: str = "limit") -> dict[str, object]:

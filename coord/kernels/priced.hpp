@@ -75,7 +75,7 @@ class Priced {
     return low;
   }
   size_t count() const { return tree.level[0].count; }
-  uint32_t id(size_t at) const { return tree.level[0].block[at / 16].index[at % 16]; }
+  uint32_t id(size_t at) const { return tree.leaf[at / 16].index[at % 16]; }
   int64_t price(size_t at) const { return least[0][at]; }
   // The position of no object, of a price that nobody pays.
   uint32_t nowhere() const { return uint32_t(padded(count())); }
@@ -272,7 +272,7 @@ class Offers {
   }
 
   template <bool leaf>
-  DW_INLINE uint32_t look(const Block& b, const int64_t* price, const int64_t* peak, int32_t* points, int64_t* worth) const {
+  DW_INLINE uint32_t look(const Entries<leaf>& b, const int64_t* price, const int64_t* peak, int32_t* points, int64_t* worth) const {
     const F32x16 far = distance16<leaf>(b, F32x16::set1(o_.x), F32x16::set1(o_.y), F32x16::set1(o_.z));
     F32x16 q, value;
     M32x16 mask;
@@ -292,8 +292,7 @@ class Offers {
     if (!leaf && s_.w_travel < 0.0f) share = F32x16::set1(p_.max_travel == 0 ? 0.0f : 1.0f);
     mask = mask & le(q, F32x16::set1(s_.travel_max)) & ne(U32x16::load(b.index), U32x16::set1(kDead));
     if (s_.grid) {
-      const U32x16 own = U32x16::set1(o_.component);
-      mask = mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
+      mask = mask & may_hold<leaf>(b, U32x16::set1(o_.component));
     }
     const F32x16 travel = F32x16::set1(s_.w_travel) * share;
     const U32x16 exact = quantise(value - travel);
@@ -318,11 +317,11 @@ class Offers {
     store(to + 8, mul_low32(wide.high, unit) - off - U64x8::load(from + 8));
   }
   bool any_below(int h, size_t e) const {
-    const Block& b = side_.tree.level[h].block[e];
     const int64_t *price = side_.least[h] + 16 * e, *peak = side_.peak[h] + 16 * e;
     int32_t points[16];
     int64_t worth[16];
-    if (h == 0) return look<true>(b, price, peak, points, worth) != 0;
+    if (h == 0) return look<true>(side_.tree.leaf[e], price, peak, points, worth) != 0;
+    const Block& b = side_.tree.level[h].block[e];
     for (uint32_t left = look<false>(b, price, peak, points, worth); left != 0; left &= left - 1)
       if (any_below(h - 1, 16 * e + size_t(__builtin_ctz(left)))) return true;
     return false;
@@ -338,12 +337,12 @@ class Offers {
       const int l = __builtin_ctz(left);
       if (!may_do(most[l], node.index[l]) || hidden(node, l)) continue;
       const size_t e = first + size_t(l);
-      found[n] = look<true>(side_.tree.level[0].block[e], side_.least[0] + 16 * e, nullptr, points[n], worth[n]);
+      found[n] = look<true>(side_.tree.leaf[e], side_.least[0] + 16 * e, nullptr, points[n], worth[n]);
       lane[n++] = uint8_t(l);
     }
     for (int i = 0; i < n; ++i) {
       const size_t e = first + lane[i];
-      const Block& b = side_.tree.level[0].block[e];
+      const Leaf& b = side_.tree.leaf[e];
       for (uint32_t in = found[i]; in != 0; in &= in - 1) {
         const int l = __builtin_ctz(in);
         if (may_do(worth[i][l], b.index[l]) && !has_bonus(b.index[l]))
@@ -352,10 +351,10 @@ class Offers {
     }
   }
   void visit(int h, size_t e) {
-    const Block& b = side_.tree.level[h].block[e];
     const int64_t *price = side_.least[h] + 16 * e, *peak = side_.peak[h] + 16 * e;
     int64_t worth[16];
     if (h == 0) {
+      const Leaf& b = side_.tree.leaf[e];
       int32_t points[16];
       for (uint32_t left = look<true>(b, price, peak, points, worth); left != 0; left &= left - 1) {
         const int l = __builtin_ctz(left);
@@ -363,6 +362,7 @@ class Offers {
       }
       return;
     }
+    const Block& b = side_.tree.level[h].block[e];
     uint32_t left = look<false>(b, price, peak, nullptr, worth);
     if (floor_ > kNothing && h == 1) return leaves(b, left, worth, 16 * e);
     if (floor_ > kNothing) {

@@ -85,7 +85,7 @@ inline Origin origin_agent(const Problem& p, size_t a) {
 template <Of kind>
 inline Origin origin_in(const Tree<kind>& tree, size_t point) {
   const uint32_t at = tree.position[point];
-  const Block& b = tree.level[0].block[at / 16];
+  const Leaf& b = tree.leaf[at / 16];
   const size_t l = at % 16;
   return {b.x0[l], b.y0[l], b.z0[l], b.reach[l], b.value[l], b.cost[l], b.bits[l], b.low[l]};
 }
@@ -126,7 +126,7 @@ class Search {
   bool clear(size_t found) { return path_clear(p_, blockers_, agent(found), zone(found)); }
 
   template <bool leaf>
-  DW_INLINE Sixteen look(const Block& b) const {
+  DW_INLINE Sixteen look(const Entries<leaf>& b) const {
     const F32x16 far = distance16<leaf>(b, F32x16::set1(o_.x), F32x16::set1(o_.y), F32x16::set1(o_.z));
     // a block's reach holds radii of zones or speeds of agents, its value base scores or energies
     const F32x16 reach = F32x16::load(b.reach), value = F32x16::load(b.value);
@@ -148,14 +148,13 @@ class Search {
       out.mask = out.mask & le(F32x16::set1(o_.cost), value) &
                  eq(bits & U32x16::set1(o_.bits), U32x16::set1(o_.bits));
     if (s_.grid) {
-      const U32x16 own = U32x16::set1(o_.component);
-      out.mask = out.mask & !(gt(U32x16::load(b.low), own) | lt(U32x16::load(leaf ? b.low : b.high), own));
+      out.mask = out.mask & may_hold<leaf>(b, U32x16::set1(o_.component));
     }
     return out;
   }
   void visit(int h, size_t e) {
+    if (h == 0) return offer(look<true>(tree_.leaf[e]), tree_.leaf[e].index);
     const Block& b = tree_.level[h].block[e];
-    if (h == 0) return offer(look<true>(b), b.index);
     Order order;
     spill(look<false>(b), b.index, order);
     for (int i = 0; i < order.count; ++i) {
@@ -167,7 +166,7 @@ class Search {
         continue;
       }
       // two leaves at once: the second may turn out to be needless, but waits for nothing
-      const Block &leaf = tree_.level[0].block[child], &next = tree_.level[0].block[16 * e + order.lane[++i]];
+      const Leaf &leaf = tree_.leaf[child], &next = tree_.leaf[16 * e + order.lane[++i]];
       const Sixteen first = look<true>(leaf), second = look<true>(next);
       offer(first, leaf.index);
       offer(second, next.index);

@@ -12,16 +12,29 @@ namespace DW_ISA {
 
 inline constexpr int kLevels = 8;  // 16^8 points
 
-// Sixteen entries of a level, together in memory. Of a leaf's points only the first nine fields are used.
-struct Block {
+// Sixteen entries of a level, together in memory: points, or nodes with the other ends of what they bound.
+struct Leaf {
   float x0[16], y0[16], z0[16], reach[16], value[16], cost[16];
   uint32_t bits[16], low[16], index[16];  // index kDead: nothing left
+};
+struct Block : Leaf {
   float x1[16], y1[16], z1[16];
   uint32_t high[16];
 };
+template <bool leaf>
+struct EntriesOf {
+  using type = Block;
+};
+template <>
+struct EntriesOf<true> {
+  using type = Leaf;
+};
+template <bool leaf>
+using Entries = typename EntriesOf<leaf>::type;
+
 struct Level {
   size_t count;  // entries
-  Block* block;
+  Block* block;  // nullptr in level 0
 };
 
 inline size_t padded(size_t n) { return (n + 15) & ~size_t(15); }
@@ -85,13 +98,14 @@ template <Of kind>
 class Tree {
  public:
   Level level[kLevels];
+  Leaf* leaf;          // the blocks of level 0
   int top;             // the level whose entries, at most sixteen, are the root
   uint32_t* position;  // [points] where each point lies in level 0, kDead if it is in no leaf
 
   static size_t workspace(size_t n) {
     size_t bytes = 4 * Arena::bytes(padded(n) * 4) + Arena::bytes(n * 4) + 256;
     for (size_t count = n, h = 0; h < kLevels; ++h, count = (count + 15) / 16)
-      bytes += Arena::bytes(padded(count) / 16 * sizeof(Block));
+      bytes += Arena::bytes(padded(count) / 16 * (h == 0 ? sizeof(Leaf) : sizeof(Block)));
     return bytes;
   }
 
@@ -101,44 +115,49 @@ class Tree {
     const float* x = kind == Of::zones ? p.zx : p.ax;
     const float* y = kind == Of::zones ? p.zy : p.ay;
     position = arena.take<uint32_t>(n);
-    uint32_t* order = arena.take<uint32_t>(n);
+    leaf = arena.take<Leaf>(padded(n) / 16);
+    level[0].block = nullptr;
     size_t count = n;
-    for (Level& l : level) {
-      l.block = arena.take<Block>(padded(count) / 16);
+    for (int h = 1; h < kLevels; ++h) {
       count = (count + 15) / 16;
+      level[h].block = arena.take<Block>(padded(count) / 16);
     }
-    morton_order(x, y, n, order, arena);
+    Arena scratch = arena;  // what comes later lies over it
+    uint32_t* order = scratch.take<uint32_t>(n);
+    morton_order(x, y, n, order, scratch);
     size_t used = 0;
     for (size_t i = 0; i < n; ++i) {
       const uint32_t at = order[i];
       position[at] = kDead;
       if (skip != nullptr && skip[at]) continue;
       position[at] = uint32_t(used);
-      fill(p, level[0].block[used / 16], used % 16, at);
+      fill(p, leaf[used / 16], used % 16, at);
       ++used;
     }
     shrink(used);
-    for (size_t i = used; i < padded(used); ++i) clear(level[0].block[i / 16], i % 16);
+    for (size_t i = used; i < padded(used); ++i) clear(leaf[i / 16], i % 16);
     for (int h = 1; h <= top; ++h) {
       for (size_t e = 0; e < level[h].count; ++e) gather(h, e);
-      for (size_t e = level[h].count; e < padded(level[h].count); ++e) clear(level[h].block[e / 16], e % 16);
+      for (size_t e = level[h].count; e < padded(level[h].count); ++e) clear_node(level[h].block[e / 16], e % 16);
     }
   }
 
   // Takes a point out; ancestors' bounds shrink with it.
   void remove(uint32_t point) {
     size_t at = position[point];
-    level[0].block[at / 16].index[at % 16] = kDead;
+    leaf[at / 16].index[at % 16] = kDead;
     for (int h = 1; h <= top; ++h) {
       at /= 16;
-      if (!regather(level[h].block[at / 16], at % 16, level[h - 1].block[at])) return;
+      if (!regather(level[h].block[at / 16], at % 16, entries(h - 1, at))) return;
     }
   }
 
   bool alive(uint32_t point) const {
     const uint32_t at = position[point];
-    return at != kDead && level[0].block[at / 16].index[at % 16] != kDead;
+    return at != kDead && leaf[at / 16].index[at % 16] != kDead;
   }
+
+  const Leaf& entries(int h, size_t e) const { return h == 0 ? leaf[e] : level[h].block[e]; }
 
  private:
   void shrink(size_t used) {
@@ -149,7 +168,7 @@ class Tree {
       if (count > 16) top = h + 1;
     }
   }
-  static void fill(const Problem& p, Block& b, size_t to, uint32_t i) {
+  static void fill(const Problem& p, Leaf& b, size_t to, uint32_t i) {
     if constexpr (kind == Of::zones) {
       b.x0[to] = p.zx[i];
       b.y0[to] = p.zy[i];
@@ -171,19 +190,25 @@ class Tree {
     }
     b.index[to] = i;
   }
-  static void clear(Block& b, size_t e) {
-    b.x0[e] = b.y0[e] = b.z0[e] = b.x1[e] = b.y1[e] = b.z1[e] = b.value[e] = b.cost[e] = 0.0f;
+  static void clear(Leaf& b, size_t e) {
+    b.x0[e] = b.y0[e] = b.z0[e] = b.value[e] = b.cost[e] = 0.0f;
     b.reach[e] = 1.0f;
-    b.bits[e] = b.low[e] = b.high[e] = 0;
+    b.bits[e] = b.low[e] = 0;
     b.index[e] = kDead;
+  }
+  static void clear_node(Block& b, size_t e) {
+    clear(b, e);
+    b.x1[e] = b.y1[e] = b.z1[e] = 0.0f;
+    b.high[e] = 0;
   }
   void gather(int h, size_t entry) {
     Block& to = level[h].block[entry / 16];
     const size_t e = entry % 16;
-    const Block& from = level[h - 1].block[entry];
-    const float *x1 = h == 1 ? from.x0 : from.x1, *y1 = h == 1 ? from.y0 : from.y1, *z1 = h == 1 ? from.z0 : from.z1;
-    const uint32_t* high = h == 1 ? from.low : from.high;
-    clear(to, e);
+    const Leaf& from = entries(h - 1, entry);
+    const Block* node = h == 1 ? nullptr : level[h - 1].block + entry;
+    const float *x1 = node ? node->x1 : from.x0, *y1 = node ? node->y1 : from.y0, *z1 = node ? node->z1 : from.z0;
+    const uint32_t* high = node ? node->high : from.low;
+    clear_node(to, e);
     const float inf = __builtin_inff();
     to.x0[e] = to.y0[e] = to.z0[e] = to.cost[e] = inf;
     to.x1[e] = to.y1[e] = to.z1[e] = to.value[e] = -inf;
@@ -209,7 +234,7 @@ class Tree {
     }
   }
   // The bounds that shrink usefully when a child goes; false if none did, so that the levels above stay as they are.
-  static bool regather(Block& to, size_t e, const Block& from) {
+  static bool regather(Block& to, size_t e, const Leaf& from) {
     const M32x16 dead = eq(U32x16::load(from.index), U32x16::set1(kDead));
     const F32x16 raw = F32x16::load(from.value), inf = F32x16::set1(__builtin_inff());
     float value[16], reach[16];
@@ -244,9 +269,16 @@ using AgentTree = Tree<Of::agents>;
 
 DW_INLINE F32x16 larger(F32x16 a, F32x16 b) { return select(lt(a, b), b, a); }
 
+// Which of sixteen entries may hold something of a component; a leaf's are of one each.
+template <bool leaf>
+DW_INLINE M32x16 may_hold(const Entries<leaf>& b, U32x16 component) {
+  if constexpr (leaf) return eq(U32x16::load(b.low), component);
+  else return !(gt(U32x16::load(b.low), component) | lt(U32x16::load(b.high), component));
+}
+
 // Distance from a point to sixteen boxes; those of a leaf are points.
 template <bool leaf>
-DW_INLINE F32x16 distance16(const Block& b, F32x16 x, F32x16 y, F32x16 z) {
+DW_INLINE F32x16 distance16(const Entries<leaf>& b, F32x16 x, F32x16 y, F32x16 z) {
   F32x16 dx = F32x16::load(b.x0) - x, dy = F32x16::load(b.y0) - y, dz = F32x16::load(b.z0) - z;
   if constexpr (!leaf) {
     const F32x16 zero = F32x16::zero();

@@ -50,8 +50,10 @@ from coord.records import (
     as_records,
 )
 from coord.status import Assignment, AssignmentStats, CoordStatus
+from tensor import memory
 from tensor.float_mode import plain_mode
 
+_MANY = 1 << 16  # agents and zones: from here on a plan takes tens of megabytes
 _OWN_FAILURE = np.array(
     [
         CoordStatus.IDLE_NO_ZONE,
@@ -209,6 +211,8 @@ def plan_situation(seen: Situation) -> Plan:
     """The plan of inputs that are checked already."""
     if seen.config["planner"][0] == EXTERNAL:
         raise PlannerError("config.planner 4 is somebody else's planner (hint: plan_external(planner, agents, …))")
+    if len(seen.agents) + len(seen.zones) >= _MANY:
+        memory.give_back()  # checks and columns left holes as large as what the kernels are about to take
     made = _decide(seen, seen.problem)
     rounds: list[_Decision] = []
 

@@ -139,6 +139,8 @@ def _derive(
     withheld = np.zeros(len(zones), np.bool_)
     withheld[held[held != NONE]] = True
     offered = np.flatnonzero(~withheld)
+    if np.array_equal(offered, planned):
+        offered = planned  # all of as many: one copy
     place = np.full(len(zones) + 1, NONE, np.int32)
     place[offered] = np.arange(len(offered), dtype=np.int32)
     agent_component, zone_component = _components(agents, x, y, grid)
