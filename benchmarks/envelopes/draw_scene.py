@@ -3,9 +3,11 @@
 import sys
 from pathlib import Path
 
-from splat import Camera, RenderSettings, Scene, render
+from splat import Camera, Scene
+from splat.rendering import render_last
 
 width, height = int(sys.argv[2]), int(sys.argv[3])
-scene = Scene.load(Path(sys.argv[1]))
-image = render(scene, Camera.default(scene, width, height), RenderSettings())
-print(f"{len(scene.means):,} splats, {image.visible:,} of them seen, picture {image.digest()[:16]}")
+scenes = [Scene.load(Path(sys.argv[1]))]
+count = len(scenes[0].means)
+image = render_last(scenes, Camera.default(scenes[0], width, height))  # the scene's memory is the picture's
+print(f"{count:,} splats, {image.visible:,} of them seen, picture {image.digest()[:16]}")
