@@ -4,6 +4,7 @@ import builtins
 from collections.abc import Sequence
 from typing import Any, SupportsIndex, TypeVar, overload
 
+from tensor import random as random
 from tensor import typed as t
 from tensor._kernels import ComputeBudget as ComputeBudget
 from tensor._kernels import Dtype as Dtype

@@ -25,6 +25,7 @@ from tensor import _kernels
 from tensor.errors import DtypeError, TraceError
 from tensor.float_mode import plain_mode
 from tensor.primitives import random as rows
+from tensor.random_distributions import categorical, dropout, exponential, gumbel, truncated_normal
 from tensor.random_stream import Stream, active_capture
 
 __all__ = [
@@ -32,11 +33,16 @@ __all__ = [
     "Stream",
     "bernoulli",
     "bits",
+    "categorical",
+    "dropout",
+    "exponential",
     "fold_in",
+    "gumbel",
     "normal",
     "permutation",
     "randint",
     "split",
+    "truncated_normal",
     "uniform",
 ]
 
@@ -293,7 +299,7 @@ def _bernoulli_each(key: Key, p: Tensor, shape: Shape | None, offset: int, devic
 def _draw(
     row: Any, name: str, key: Key, shape: Shape, offset: int, dtype: Dtype, device: Device, **more: int
 ) -> Tensor:
-    sizes, start = _shape(shape, name), as_u64(offset, name, "offset")
+    sizes, start = sizes_of(shape, name), as_u64(offset, name, "offset")
     seeds = _seeds(key, name, device)
     capture = active_capture()
     if capture is not None and not _followed(seeds):
@@ -370,6 +376,7 @@ def _count(value: Any, function: str, name: str) -> int:
     return number
 
 
-def _shape(shape: Shape, function: str) -> tuple[int, ...]:
-    sizes = (shape,) if hasattr(shape, "__index__") or isinstance(shape, float) else tuple(shape)
+def sizes_of(shape: Shape, function: str) -> tuple[int, ...]:
+    """The shape as a tuple of ints below 2^48; TypeError or ValueError that name the function."""
+    sizes = (shape,) if hasattr(shape, "__index__") or not hasattr(shape, "__iter__") else tuple(shape)
     return tuple([_count(n, function, "each length in shape") for n in sizes])

@@ -32,6 +32,7 @@ def sessions(text: str) -> str:
         ("docs/tensors.md", 20),
         ("docs/array-api.md", 6),
         ("docs/reductions.md", 15),
+        ("docs/random-numbers.md", 15),
     ],
 )
 def test_a_page_of_sessions_shows_what_python_answers(

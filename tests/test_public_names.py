@@ -34,7 +34,10 @@ PROMISED = {
         "tree_map tree_reduce tree_transpose tree_unflatten value_and_grad vjp vmap while_loop zero_grad"
     ),
     "tensor.optim": "AdamW Optimizer SGD clip_grad_norm_",
-    "tensor.random": "Key",
+    "tensor.random": (
+        "Key Stream bernoulli bits categorical dropout exponential fold_in gumbel normal permutation randint split "
+        "truncated_normal uniform"
+    ),
     "tensor.onnx": "Model load",
     "tensor.io": "SafetensorsFile load save",
     "tensor.linalg": (
@@ -129,7 +132,7 @@ METHODS = {
         "is_contiguous is_view item itemsize mT memory_space nbytes ndim numpy permute requires_grad requires_grad_ "
         "reshape shape size squeeze strides sum to to_device tolist transpose unsqueeze version view zero_ zero_grad"
     ),
-    ("tensor.random", "Key"): "normal permutation randint split uniform",
+    ("tensor.random", "Key"): "bernoulli bits normal permutation randint seed seeds shape split uniform",
     ("coord", "Scenario"): "load loads to_toml",
     ("coord", "DecisionFrame"): "decode encode",
 }

@@ -136,7 +136,7 @@ class Arrivals:
 
 
 def _drawn(key: Key, attempt: int, n: int, centre: F64, sigma: F64) -> F64:
-    z = normal(split(key, _NORMAL + attempt), (n, 2)).numpy().astype(np.float64)
+    z: F64 = normal(split(key, _NORMAL + attempt), (n, 2)).numpy().astype(np.float64)
     return np.clip(centre + sigma[:, None] * z, -POSITION_METRES_MAX, POSITION_METRES_MAX)
 
 

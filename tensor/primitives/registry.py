@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
 from typing import TypeVar
@@ -27,6 +26,8 @@ def register(primitive: _Row) -> _Row:
 
 def families() -> list[str]:
     """Names of the modules that hold rows, sorted."""
+    import pkgutil  # here: it costs 0.3 MB, and most programs name their families
+
     import tensor.primitives
 
     return sorted(m.name for m in pkgutil.iter_modules(tensor.primitives.__path__) if m.name not in _MACHINERY)

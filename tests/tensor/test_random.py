@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import pickle
 import re
 from collections import Counter
 from pathlib import Path
@@ -252,8 +253,17 @@ def test_keys_are_values() -> None:
     assert Key(5) == Key(np.int64(5))
     assert {Key(5): 1}[Key(5)] == 1
     assert repr(Key(5)) == "Key(seed=5)"
+    assert Key(5) != 5
+    assert pickle.loads(pickle.dumps(Key(2**64 - 1))) == Key(2**64 - 1)
     with pytest.raises(AttributeError):
         Key(5).seed = 6  # type: ignore[misc]
+    batch = random.split(Key(5), tensor.arange(3))
+    assert batch.shape == (3,)
+    assert batch.seeds.tolist() == [random.split(Key(5), i).seed for i in range(3)]
+    assert batch == random.split(Key(5), tensor.arange(3)) != random.split(Key(5), tensor.arange(4))
+    assert random.fold_in(Key(5), tensor.asarray([[7]], dtype=tensor.uint8)).seeds.tolist() == [
+        [random.fold_in(Key(5), 7).seed]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -281,12 +291,188 @@ def test_keys_are_values() -> None:
         (lambda: Key(1).bernoulli(1.5, 2), ValueError, "bernoulli: p must be from 0 to 1, got 1.5"),
         (lambda: Key(1).bernoulli(float("nan"), 2), ValueError, "bernoulli: p must be from 0 to 1, got nan"),
         (lambda: Key(1).permutation(2**50), ValueError, "permutation: n must be below 2**48, got 1125899906842624"),
+        (lambda: Key(1).permutation(2**32), ValueError, "permutation: n must be below 2**32, got 4294967296"),
+        (lambda: Key(1).permutation(True), TypeError, "permutation: n must be an int, got bool"),
+        (lambda: Key(1).split(2**48), ValueError, "Key.split: n must be below 2**48, got 281474976710656"),
+        (lambda: Key(1).split(2.0), TypeError, "Key.split: n must be an int, got float"),
+        (lambda: random.split(Key(1), True), TypeError, "split: i must be an int, got bool"),
+        (
+            lambda: random.fold_in(Key(1), tensor.asarray([1.0])),
+            tensor.DtypeError,
+            "fold_in: data must hold integers, got float32",
+        ),
+        (lambda: Key(tensor.asarray([1])), tensor.DtypeError, "Key: seeds must be uint64, got int64"),
+        (
+            lambda: random.split(Key(1), tensor.arange(2)).seed,
+            ValueError,
+            "Key.seed: a batch of keys of shape (2,) has many (hint: .seeds)",
+        ),
+        (lambda: random.uniform(1, 3), TypeError, "uniform: key must be a Key, got int"),
+        (lambda: Key(1).uniform(True), TypeError, "uniform: each length in shape must be an int, got bool"),
+        (lambda: Key(1).uniform(2.5), TypeError, "uniform: each length in shape must be an int, got float"),
+        (lambda: Key(1).uniform("ab"), TypeError, "uniform: each length in shape must be an int, got str"),
+        (lambda: Key(1).uniform((2, None)), TypeError, "uniform: each length in shape must be an int, got NoneType"),
+        (lambda: Key(1).uniform(3, offset=0.5), TypeError, "uniform: offset must be an int, got float"),
+        (
+            lambda: Key(1).uniform(3, offset=2**64),
+            ValueError,
+            "uniform: offset must be from 0 to 2**64 - 1, got 18446744073709551616",
+        ),
+        (
+            lambda: Key(1).uniform(3, dtype="int8"),
+            tensor.DtypeError,
+            "random_uniform: int8 is not drawn (hint: float16, bfloat16, float32, float64)",
+        ),
+        (lambda: Key(1).randint(True, 3, 2), TypeError, "randint: low must be an int, got bool"),
+        (lambda: Key(1).randint(0, 3.0, 2), TypeError, "randint: high must be an int, got float"),
+        (
+            lambda: Key(1).randint(-1, 3, 2, dtype="uint8"),
+            ValueError,
+            "randint: low and high must be 0 <= low < high <= 2**8 for uint8, got -1 and 3",
+        ),
+        (
+            lambda: Key(1).randint(-128, 129, 2, dtype=tensor.int8),
+            ValueError,
+            "randint: low and high must be -2**7 <= low < high <= 2**7 for int8, got -128 and 129",
+        ),
+        (
+            lambda: Key(1).randint(0, 2, 2, dtype="float32"),
+            tensor.DtypeError,
+            "randint: dtype must be one of integers, got float32",
+        ),
+        (lambda: Key(1).bernoulli(True, 2), TypeError, "bernoulli: p must be a number or a tensor, got bool"),
+        (lambda: Key(1).bernoulli("0.5", 2), TypeError, "bernoulli: p must be a number or a tensor, got str"),
+        (lambda: Key(1).bernoulli(-0.1, 2), ValueError, "bernoulli: p must be from 0 to 1, got -0.1"),
+        (
+            lambda: Key(1).bernoulli(tensor.asarray([0.5, 1.25])),
+            ValueError,
+            "bernoulli: p must be from 0 to 1, got values from 0.5 to 1.25",
+        ),
+        (
+            lambda: Key(1).bernoulli(tensor.asarray([0.5, math.nan])),
+            ValueError,
+            "bernoulli: p must be from 0 to 1, got values from nan to nan",
+        ),
+        (
+            lambda: Key(1).bernoulli(tensor.asarray([1])),
+            tensor.DtypeError,
+            "bernoulli: p must hold floats, got int64",
+        ),
+        (
+            lambda: Key(1).bernoulli(tensor.zeros(3), (2, 1)),
+            ValueError,
+            "bernoulli: p of shape (3,) does not broadcast to (2, 1)",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named(call, error, text) -> None:
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value) == text
+
+
+def test_a_shape_with_more_bytes_than_addresses_is_refused() -> None:
+    with pytest.raises(tensor.ShapeError, match="has more bytes than there are addresses"):
+        Key(1).uniform((2**40, 2**40))
+
+
+def test_draws_load_no_numpy(python) -> None:
+    code = """
+import sys
+from tensor.random import *
+key = Key(3)
+a, b = key.split(2)
+drawn = [key.uniform(3), a.normal((2, 2), dtype="float64"), b.randint(0, 9, 4), key.permutation(5)]
+drawn += [key.bernoulli(0.5, 3)]
+drawn += [split(a, 3).bits(2), fold_in(a, 3).uniform(()), dropout(a, drawn[0], 0.5), Stream(3).normal(3)]
+drawn += [categorical(a, drawn[0]), exponential(a, 3), gumbel(a, 3), truncated_normal(a, -1, 1, 3)]
+print("numpy" in sys.modules, len(drawn))
+"""
+    assert python(code).stdout == "False 13\n"
+
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_uniform_of_every_type_is_its_upper_bits_and_below_1(dtype) -> None:
+    bits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}[dtype]
+    words = Key(21).bits(5000, dtype="uint64" if dtype == "float64" else "uint32").tolist()
+    expected = [(word >> ((64 if dtype == "float64" else 32) - bits)) / 2**bits for word in words]
+    got = Key(21).uniform(5000, dtype=dtype)
+    assert got.dtype == dtype
+    assert got.to("float64").tolist() == expected
+    assert max(expected) < 1
+
+
+def test_normal_of_short_types_is_that_of_float32_rounded_once() -> None:
+    z = Key(22).normal(5000)
+    for dtype in ("float16", "bfloat16"):
+        assert Key(22).normal(5000, dtype=dtype).tolist() == z.to(dtype).tolist()
+
+
+def test_normal_in_float64_is_box_and_muller_of_53_bits() -> None:
+    words = Key(23).bits(1000, dtype="uint64").tolist()
+    z = Key(23).normal(1000, dtype="float64").tolist()
+    for i in range(0, 1000, 2):
+        radius = math.sqrt(-2 * math.log(((words[i] >> 11) + 1) / 2**53))
+        angle = 2 * math.pi * ((words[i + 1] >> 11) / 2**53)
+        assert z[i] == pytest.approx(radius * math.cos(angle), abs=1e-14)
+        assert z[i + 1] == pytest.approx(radius * math.sin(angle), abs=1e-14)
+
+
+def test_integers_are_the_same_in_every_type_that_holds_them() -> None:
+    expected = Key(24).randint(3, 120, 400, offset=7).tolist()
+    for dtype in INTEGERS:
+        got = Key(24).randint(3, 120, 400, offset=7, dtype=dtype)
+        assert got.dtype == dtype
+        assert got.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_reach_the_ends_of_their_type(dtype) -> None:
+    info = tensor.iinfo(dtype)
+    low, high = int(info.min), int(info.max) + 1
+    got = Key(25).randint(low, high, 3000, dtype=dtype).tolist()
+    assert got == [slow_randint(25, low, high, i) for i in range(3000)]
+    if info.bits == 8:
+        assert {low, high - 1} <= set(got)
+
+
+def test_bits_are_the_words_of_the_generator() -> None:
+    words = [word for i in range(5) for word in random_ref.philox_block(26, (i, 0, 0, 0))]
+    assert Key(26).bits(18, offset=1).tolist() == words[1:19]
+    assert (
+        Key(26).bits(9, dtype="uint64").tolist()
+        == [a | b << 32 for a, b in zip(words[::2], words[1::2], strict=True)][:9]
+    )
+
+
+def test_bernoulli_of_a_tensor_compares_each_element_exactly() -> None:
+    u = Key(27).uniform(4)
+    for dtype in ("float32", "float64"):
+        p = u.to(dtype)
+        assert Key(27).bernoulli(p).tolist() == [False] * 4
+        above = tensor.nextafter(p, tensor.ones(4, dtype=dtype))
+        assert Key(27).bernoulli(above).tolist() == [True] * 4
+    p = tensor.asarray([[0.0], [1.0]])
+    assert Key(27).bernoulli(p, (2, 3)).tolist() == [[False] * 3, [True] * 3]
+    assert Key(27).bernoulli(0.5).shape == ()
+
+
+def test_the_device_of_the_twins_gives_the_same_bits() -> None:
+    for draw in (
+        lambda **device: Key(28).uniform((2, 5), offset=3, **device),
+        lambda **device: Key(28).normal(7, dtype="float64", **device),
+        lambda **device: Key(28).randint(-5, 2**62, 30, **device),
+        lambda **device: Key(28).permutation(20, **device),
+        lambda **device: Key(28).bernoulli(0.3, 20, **device),
+        lambda **device: Key(28).bits(5, **device),
+    ):
+        here, there = draw(), draw(device="ref")
+        assert str(there.device) == "ref"
+        assert tensor.digest(here) == tensor.digest(there)
 
 
 def test_draws_count_in_the_budget() -> None:

@@ -39,6 +39,9 @@ GOOD = [
     "z: tn.Tensor[Float64, Rank2] = tn.zeros_like(x, dtype=tn.float64)",
     "n: tn.Tensor[Int64, Rank1] = tn.arange(3, dtype=tn.int64)",
     "x += 1.0; x.requires_grad_().sum().backward()",
+    "layer(tn.random.Key(1).normal((2, 3)), tn.random.uniform(tn.random.Key(1), 3))",
+    "layer(tn.random.dropout(tn.random.Key(1), x, 0.5), tn.random.Stream(1).uniform(3))",
+    "m: tn.Tensor[Int64, Rank1] = tn.random.Key(1).permutation(9)",
 ]
 
 BAD = [
@@ -50,6 +53,10 @@ BAD = [
     ("layer(tn.astype(x, tn.int8), bias)", "arg-type"),
     ("tn.matmul(x, tn.zeros((3, 3), dtype=tn.float64))", "misc"),
     ("w: tn.Tensor[Float32, Rank1] = tn.exp(x)", "arg-type"),
+    ("layer(tn.random.Key(1).normal(3), bias)", "arg-type"),
+    ("layer(tn.random.normal(tn.random.Key(1), (2, 3), dtype=tn.float64), bias)", "arg-type"),
+    ("layer(x, tn.random.Key(1).randint(0, 9, 3))", "arg-type"),
+    ("tn.random.Key('1')", "arg-type"),
     ("x.shape = (3, 2)", "misc"),
     ("x.requires_grad_('yes')", "arg-type"),
 ]
