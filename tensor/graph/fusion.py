@@ -104,6 +104,7 @@ def _grouped(graph: Graph, steps: list[Step]) -> list[Step | _Group]:
                 for s in group.steps:
                     group_of[s.outputs[0]] = home
                 nodes.remove(group)
+        alone = home is None
         if home is None:
             home = _Group(step, number)
             nodes.append(home)
@@ -115,8 +116,13 @@ def _grouped(graph: Graph, steps: list[Step]) -> list[Step | _Group]:
             if other is not None and other is not home:
                 reached |= other.bits
         group_of[v] = home
+        reached |= 0 if alone else _reach(home, behind)
         for s in home.steps:  # whoever reads a member waits for all that the group waits for
-            behind[s.outputs[0]] = behind.get(s.outputs[0], 0) | reached
+            behind[s.outputs[0]] = reached
+        if reached and not alone:  # and so does whoever waits for the group already
+            for u, waits in behind.items():
+                if waits & home.bits:
+                    behind[u] = waits | reached
     return nodes
 
 
@@ -139,6 +145,7 @@ def _ordered(nodes: list[Step | _Group]) -> list[Step | _Group]:
             for v in step.outputs:
                 maker[v] = at
     done: set[int] = set()
+    begun: set[int] = set()
     out: list[Step | _Group] = []
     for start in range(len(nodes)):
         stack = [(start, False)]
@@ -150,6 +157,8 @@ def _ordered(nodes: list[Step | _Group]) -> list[Step | _Group]:
                 done.add(at)
                 out.append(nodes[at])
                 continue
+            assert at not in begun, "fusion: a group depends on itself"
+            begun.add(at)
             stack.append((at, True))
             node = nodes[at]
             reads = {v for s in ([node] if isinstance(node, Step) else node.steps) for v in s.inputs}

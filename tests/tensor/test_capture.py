@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -64,7 +67,7 @@ def test_a_result_takes_no_room_of_an_operand_with_smaller_elements() -> None:
     x = tn.asarray(np.random.default_rng(0).normal(size=1000))
 
     def chosen(x):
-        return tn.where(x > 0, tn.where(x == x, x * 2, x), tn.where(x < 1, x * 3, x)) + 1
+        return tn.where(x > 0, tn.where(x == x, x * 2, x), tn.where(x < 1, x * 3, x)) + 1  # noqa: PLR0124, a NaN is not
 
     def turned(z):
         real = tn.real(z) * 2
@@ -73,6 +76,35 @@ def test_a_result_takes_no_room_of_an_operand_with_smaller_elements() -> None:
     assert same(tn.capture(chosen)(x), chosen(x))
     z = tn.fft.fft(x)
     assert same(tn.capture(turned)(z), turned(z))
+
+
+@pytest.mark.parametrize("seed", range(90, 120))
+def test_steps_of_several_shapes_are_fused_without_waiting_for_themselves(seed: int) -> None:
+    """Seed 101 made two groups that each waited for a step of the other."""
+
+    def program(*xs: Any) -> tuple[Any, ...]:
+        rng = random.Random(seed)
+        held = list(xs)
+        for _ in range(rng.randint(3, 40)):
+            kind, a, b = rng.random(), rng.choice(held[-10:]), rng.choice(held[-10:])
+            if kind < 0.5:
+                held.append(a * b + 0.5)
+            elif kind < 0.6:
+                held.append(tn.maximum(a, b))
+            elif kind < 0.7:
+                held.append(tn.where(a > b, a, b - a))
+            elif kind < 0.8:
+                held.append(a.sum(axis=0, keepdims=True) if a.ndim else a - b)
+            elif kind < 0.9:
+                held.append(tn.tanh(a))
+            else:
+                held.append(tn.flip(a, axis=0) if a.ndim else a + b)
+        return held[-1], held[-2], held[len(held) // 2]
+
+    rng = np.random.default_rng(seed)
+    inputs = [tn.asarray(rng.normal(size=shape).astype(np.float32)) for shape in ((3,), (1,), (), (2, 3), (3,))]
+    captured = tn.capture(program)(*inputs)
+    assert [x.tolist() for x in captured] == [x.tolist() for x in program(*inputs)]
 
 
 def test_a_chain_becomes_one_step() -> None:
