@@ -38,7 +38,9 @@ _HOMES = {
         "abs add angle ceil clip conj divide floor floor_divide imag maximum minimum multiply negative positive "
         "pow real reciprocal relu remainder round sign sqrt square subtract trunc where"
     ),
+    "tensor.functions.block_products": "factorized_matmul grouped_gemm moe_swiglu_block",
     "tensor.functions.convolution": "conv1d conv2d conv_transpose1d conv_transpose2d",
+    "tensor.functions.convolution3d": "conv3d",
     "tensor.functions.einsum": "einsum",
     "tensor.functions.gates": "score_combine silu_mul softcap",
     "tensor.functions.layouts": (
@@ -55,13 +57,17 @@ _HOMES = {
         "gather index_add index_select masked_fill masked_scatter masked_select scatter scatter_add scatter_reduce "
         "segment_reduce take take_along_axis"
     ),
-    "tensor.functions.normalization": "cross_entropy layer_norm log_softmax rms_norm softmax",
+    "tensor.functions.normalization": (
+        "cross_entropy group_norm instance_norm layer_norm log_softmax rms_norm rmsnorm_safe softmax spectral_norm "
+        "weight_norm"
+    ),
     "tensor.functions.patterns": "pack rearrange unpack",
     "tensor.functions.promotion": "promote_types result_type",
     "tensor.functions.reductions": "all any count_nonzero diff logsumexp",
     "tensor.functions.running_softmax": "online_softmax online_softmax_state reduce softmax_finalize softmax_merge",
     "tensor.functions.searching": "argmax argmin nonzero searchsorted",
     "tensor.functions.sets": "unique_all unique_counts unique_inverse unique_values",
+    "tensor.functions.simplex": "entmax15 soft_top_k sparsemax",
     "tensor.functions.sorting": "argsort sort top_k",
     "tensor.functions.statistics": (
         "cummax cummin cumprod cumsum cumulative_prod cumulative_sum max mean min norm prod std sum var"
@@ -75,7 +81,10 @@ _HOMES = {
     "tensor.memory": "ComputeBudget budget",
     "tensor.tensor_digest": "digest",
 }
-_MODULES = "autograd device elementary fft io linalg memory onnx optim product random reduction sparse"
+_MODULES = (
+    "autograd conformal device elementary fft io linalg memory onnx optim product quant random reduction sparse "
+    "spectral"
+)
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PUBLIC |= {name: f"tensor.{name}" for name in _MODULES.split()}
 

@@ -16,6 +16,7 @@ from tensor.errors import AxisError, DtypeError, ShapeError
 from tensor.functions.linear_algebra import kron, matmul, matrix_transpose, outer, tensordot, vecdot
 from tensor.functions.manipulation import broadcast_shapes, broadcast_to, stack
 from tensor.functions.promotion import cast_to, operands
+from tensor.functions.tridiagonal import tridiagonal_solve
 from tensor.primitives import decompositions, rules  # noqa: F401 (their rows)
 from tensor.primitives.linalg import adjoint
 
@@ -53,6 +54,7 @@ __all__ = [
     "tensordot",
     "trace",
     "tri_solve",
+    "tridiagonal_solve",
     "vecdot",
     "vector_norm",
 ]

@@ -108,9 +108,13 @@ ELSEWHERE = {
     "complex_sqrt": "sqrt",
     "cross_entropy_loss": "cross_entropy",
     "custom_batching": "tensor.autograd.custom_primitive",
+    "custom_call": "tensor.autograd.custom_primitive",
     "depthwise_conv1d": "tensor.conv1d",
     "fused_epilogue": "affine",
     "gemm": "matmul",
+    "latent_kv_compress": "matmul",
+    "latent_kv_expand_k": "matmul",
+    "latent_kv_expand_v": "matmul",
     "linear_general": "affine",
     "load_state": "tensor.load",
     "min_pool": "tensor.min_pool2d",
@@ -139,14 +143,25 @@ ELSEWHERE = {
     "sigmoid_safe": "sigmoid",
     "slice": "index",
     "softmax_safe": "softmax",
-    "stop_gradient": "tensor.Tensor.detach",
+    "spectral_filter": "mul",
     "transpose": "permute",
     "unsqueeze": "tensor.expand_dims",
     "view": "tensor.Tensor.view",
 }
 BEYOND_PREFIXES = ("game_", "mor_", "spec_accept")
 BEYOND = {"target_verify", "gguf_export", "stablehlo_export", "pmap"}
-PLACES = ("tensor", "tensor.linalg", "tensor.fft", "tensor.autograd", "tensor.random", "tensor.optim", "tensor.sparse")
+PLACES = (
+    "tensor",
+    "tensor.linalg",
+    "tensor.fft",
+    "tensor.spectral",
+    "tensor.conformal",
+    "tensor.quant",
+    "tensor.autograd",
+    "tensor.random",
+    "tensor.optim",
+    "tensor.sparse",
+)
 
 
 def order(primitive: Primitive) -> tuple[int, str, str]:

@@ -19,6 +19,10 @@ PROMISED = {
         "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d adaptive_max_pool2d affine avg_pool1d avg_pool2d "
         "byte_matmul conv1d conv2d conv_transpose1d conv_transpose2d einsum kron matmul matrix_transpose max_pool1d "
         "max_pool2d min_pool1d min_pool2d outer quantised_matmul tensordot vecdot "
+        "conv3d dynamic_slice dynamic_update_slice entmax15 factorized_matmul group_norm grouped_gemm instance_norm "
+        "moe_swiglu_block online_softmax online_softmax_state pack patchify pixel_shuffle pixel_unshuffle rearrange "
+        "reduce rmsnorm_safe rope_merge rope_split score_combine silu_mul soft_top_k softcap softmax_finalize "
+        "softmax_merge sparsemax spectral_norm tile_view trigamma unpack vec weight_norm "
         "Device Dtype MemorySpace Tensor arange asarray astype bitcast broadcast_arrays broadcast_shapes broadcast_to "
         "can_cast cat chunk concat empty empty_like expand_dims eye finfo flatten flip from_dlpack full full_like "
         "iinfo isdtype linspace meshgrid moveaxis ones ones_like pad permute_dims repeat reshape roll split squeeze "
@@ -29,8 +33,9 @@ PROMISED = {
     "tensor.device": "Device MemorySpace copy_async devices resolve_device to_device to_host",
     "tensor.typed": "Float32 Rank2",
     "tensor.autograd": (
-        "associative_scan backward checkpoint cond custom_primitive custom_vjp enable_grad fori_loop grad grad_enabled "
-        "gradcheck hessian jvp map no_grad register_pytree_node require_grad scan switch tree_flatten tree_leaves "
+        "associative_scan backward checkpoint cond custom_jvp custom_primitive custom_vjp enable_grad fori_loop grad "
+        "grad_enabled gradcheck hessian jvp map no_grad register_pytree_node require_grad scan stop_gradient switch "
+        "tree_flatten tree_leaves "
         "tree_map tree_reduce tree_transpose tree_unflatten value_and_grad vjp vmap while_loop zero_grad"
     ),
     "tensor.optim": "AdamW Optimizer SGD clip_grad_norm_",
@@ -42,10 +47,19 @@ PROMISED = {
     "tensor.io": "SafetensorsFile load save",
     "tensor.linalg": (
         "cholesky cholesky_solve cond cross det diagonal eigh eigvalsh inv logdet lu matmul matrix_norm matrix_power "
-        "matrix_rank matrix_transpose norm outer pinv qr slogdet solve svd svdvals tensordot trace tri_solve vecdot "
-        "vector_norm"
+        "matrix_rank matrix_transpose norm outer pinv qr slogdet solve svd svdvals tensordot trace tri_solve "
+        "tridiagonal_solve vecdot vector_norm"
     ),
     "tensor.fft": ("fft fftfreq fftn fftshift hfft ifft ifftn ifftshift ihfft irfft irfftn rfft rfftfreq rfftn"),
+    "tensor.spectral": "dct istft spectral_conv stft",
+    "tensor.conformal": (
+        "check_cauchy_riemann conformal_energy_on_sphere conformal_jacobian cross_ratio dbar dz is_concyclic "
+        "laplacian_2d mobius mobius_from_three_points stereographic"
+    ),
+    "tensor.quant": (
+        "CalibrationObserver calibration_observer dequant_grouped_gemm dequant_matmul dequantize_int4 dequantize_int8 "
+        "fake_quantize quantize_int4 quantize_int8"
+    ),
     "tensor.sparse": "BSR COO CSR bsmm from_scipy sddmm spmm",
     "tensor.elementary": "cos erf exp log pow sin sqrt tanh",
     "tensor.reduction": "dot sum",

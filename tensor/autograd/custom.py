@@ -7,6 +7,7 @@ from functools import update_wrapper
 from typing import Any
 
 from tensor import _kernels
+from tensor.autograd.backward import floating
 from tensor.autograd.grad_mode import grad_enabled
 from tensor.autograd.pytree import TreeDef, tree_flatten, tree_unflatten
 from tensor.autograd.trace import Main, Record, Tracer, apply_traced
@@ -16,7 +17,7 @@ from tensor.primitives.primitive import FLOATS, KEEP_INPUTS, Primitive, Sample
 from tensor.primitives.spec import Spec
 from tensor.primitives.twin_call import array_of
 
-__all__ = ["custom_primitive", "custom_vjp"]
+__all__ = ["custom_jvp", "custom_primitive", "custom_vjp", "stop_gradient"]
 
 Tensor = Any
 Outs = tuple[Tensor, ...]
@@ -193,6 +194,115 @@ class custom_vjp:  # noqa: N801, a decorator
         outs = call.call(inputs)
         assert call.out_tree is not None
         return tree_unflatten(call.out_tree, outs)
+
+
+class _CustomJvpCall(Call):
+    """A call of a custom_jvp function: its rule forward, and the transpose of that backward."""
+
+    def __init__(self, owner: custom_jvp, treedef: TreeDef, static: dict[int, Any]) -> None:
+        super().__init__(owner.name)
+        self.owner = owner
+        self.treedef = treedef
+        self.static = static
+        self.out_tree: TreeDef | None = None
+
+    def _args(self, inputs: Iterable[Tensor], static: dict[int, Any]) -> tuple[Any, ...]:
+        tensors = iter(inputs)
+        leaves = [static[i] if i in static else next(tensors) for i in range(self.treedef.num_leaves)]
+        args: tuple[Any, ...] = tree_unflatten(self.treedef, leaves)
+        return args
+
+    def evaluate(self, inputs: Outs) -> Outs:
+        outs, self.out_tree = tree_flatten(self.owner.fn(*self._args(inputs, self.static)))
+        return tuple(outs)
+
+    def along(self, inputs: Outs, tangents: Sequence[Tensor]) -> Outs:
+        """The rule's tangents of the results; None stands for zeros."""
+        assert self.owner.rule is not None
+        still = dict.fromkeys(self.static)
+        result = self.owner.rule(self._args(inputs, self.static), self._args(tangents, still))
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise GradientError(f"custom_jvp {self.name}: the rule must return (result, tangent)")
+        outs, moves = tree_flatten(result[0])[0], tree_flatten(result[1])[0]
+        if [Spec(x.shape, x.dtype) for x in outs] != [Spec(t.shape, t.dtype) for t in moves]:
+            raise ShapeError(f"custom_jvp {self.name}: the rule's tangent must be like its result")
+        return tuple(moves)
+
+    def jvp(self, tangents: Sequence[Tensor | None], node: Any) -> Outs:  # type: ignore[override]
+        from tensor.primitives.rules import zeros_like_spec
+
+        full = [zeros_like_spec(x) if t is None else t for x, t in zip(node.inputs, tangents, strict=True)]
+        return self.along(node.inputs, full)
+
+    def vjp(self, g: Any, node: Any) -> Sequence[Tensor | None]:
+        from tensor.autograd.grad import vjp
+        from tensor.primitives.rules import zeros_like_spec
+
+        moving = [i for i, x in enumerate(node.inputs) if floating(x)]
+        zeros = [zeros_like_spec(x) for x in node.inputs]
+
+        def linear(*tangents: Tensor) -> Outs:
+            full = list(zeros)
+            for i, t in zip(moving, tangents, strict=True):
+                full[i] = t
+            return self.along(node.inputs, full)
+
+        _, pull = vjp(linear, *[zeros[i] for i in moving])
+        found = dict(zip(moving, pull(g if isinstance(g, tuple) else (g,)), strict=True))
+        return [found.get(i) for i in range(len(node.inputs))]
+
+
+class custom_jvp:  # noqa: N801, a decorator
+    """A function with a given derivative forward: `rule(primals, tangents) → (result, tangent)`.
+
+    Arguments are trees; leaves that are no tensors are constants, with None among the tangents. The rule must be linear
+    in the tangents: reverse mode transposes it. Derivatives of the rule are taken through its code.
+
+    >>> import tensor as tn
+    >>> @tn.autograd.custom_jvp
+    ... def root(x):
+    ...     return tn.sqrt(x)
+    >>> root.defjvp(lambda primals, tangents: (root(*primals), tangents[0] / (2 * root(*primals))))
+    >>> tn.autograd.grad(root)(tn.asarray(4.0)).item()
+    0.25
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        update_wrapper(self, fn)
+        self.fn = fn
+        self.name = getattr(fn, "__name__", "function")
+        self.rule: Callable[[Any, Any], tuple[Any, Any]] | None = None
+
+    def defjvp(self, rule: Callable[[Any, Any], tuple[Any, Any]]) -> None:
+        """Sets the derivative."""
+        self.rule = rule
+
+    def __call__(self, *args: Any) -> Any:
+        if self.rule is None:
+            raise GradientError(f"custom_jvp {self.name}: no derivative (hint: {self.name}.defjvp(rule))")
+        leaves, treedef = tree_flatten(args)
+        static = {i: x for i, x in enumerate(leaves) if not isinstance(x, _kernels.Tensor)}
+        inputs = tuple([x for i, x in enumerate(leaves) if i not in static])
+        if not any(x.requires_grad or isinstance(x, Tracer) for x in inputs):
+            return self.fn(*args)
+        call = _CustomJvpCall(self, treedef, static)
+        outs = call.call(inputs)
+        assert call.out_tree is not None
+        return tree_unflatten(call.out_tree, outs)
+
+
+_still = custom_vjp(lambda x: x.reshape(x.shape))
+_still.defvjp(lambda x: (x.reshape(x.shape), None), lambda residuals, g: (None,))
+
+
+def stop_gradient(x: Tensor, /) -> Tensor:
+    """x as a constant for derivatives of every kind: `detach` cuts the tape, this also a tangent of forward mode.
+
+    >>> import tensor as tn
+    >>> tn.autograd.grad(lambda x: x * tn.autograd.stop_gradient(x))(tn.asarray(3.0)).item()
+    3.0
+    """
+    return _still(x) if isinstance(x, Tracer) else x.detach()
 
 
 def custom_primitive(

@@ -306,3 +306,78 @@ def test_a_primitive_without_derivative_says_so():
     for transform in (lambda: grad(plain)(f64(1.0)), lambda: jvp(plain, (f64(1.0),), (f64(1.0),))):
         with pytest.raises(GradientError, match=r"^plain has no derivative \(hint: \.detach\(\) its inputs\)$"):
             transform()
+
+
+# --- rules forward ---------------------------------------------------------------------------------------------------
+
+
+def norm_with_rule() -> Any:
+    """√Σx², with the tangent Σx·t / √Σx²."""
+
+    @tn.autograd.custom_jvp
+    def length(x: Any, power: int) -> Any:
+        return tn.sqrt((x**power).sum())
+
+    def rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        (x, power), (t, none) = primals, tangents
+        assert none is None
+        value = length(x, power)
+        return value, (x * t).sum() / value
+
+    length.defjvp(rule)
+    return length
+
+
+def test_a_rule_forward_gives_every_derivative() -> None:
+    length = norm_with_rule()
+    x, t = (tn.asarray(values, dtype=tn.float64) for values in ([3.0, 4.0], [1.0, 2.0]))
+    value, along = tn.jvp(lambda x: length(x, 2), (x,), (t,))
+    assert (value.item(), along.item()) == (5.0, 2.2)
+    assert tn.grad(lambda x: length(x, 2))(x).tolist() == pytest.approx([0.6, 0.8])
+    gradcheck = tn.autograd.gradcheck
+    gradcheck(lambda x: length(x, 2), (x,))
+    gradcheck(tn.grad(lambda x: length(x, 2)), (x,))
+    leaf = x.clone().requires_grad_()
+    length(leaf, 2).backward()
+    assert leaf.grad.tolist() == pytest.approx([0.6, 0.8])
+
+
+def test_a_rule_forward_is_taken_in_batches_and_captured() -> None:
+    length = norm_with_rule()
+    x = tn.asarray([[3.0, 4.0], [6.0, 8.0]])
+    slopes = tn.vmap(tn.grad(lambda x: length(x, 2)))
+    assert slopes(x).tolist() == [slopes(x[None, i])[0].tolist() for i in range(2)]
+    assert tn.capture(lambda x: length(x, 2))(x[0]).item() == 5.0
+    tangents = tn.vmap(lambda x: tn.jvp(lambda x: length(x, 2), (x,), (x,))[1])(x)
+    assert tangents.tolist() == [5.0, 10.0]
+
+
+def test_rules_that_give_something_else_are_named() -> None:
+    @tn.autograd.custom_jvp
+    def twice(x: Any) -> Any:
+        return x * 2
+
+    with pytest.raises(tn.GradientError, match=r"^custom_jvp twice: no derivative \(hint: twice.defjvp\(rule\)\)$"):
+        twice(tn.ones(2))
+    twice.defjvp(lambda primals, tangents: primals[0] * 2)
+    with pytest.raises(tn.GradientError, match=r"^custom_jvp twice: the rule must return \(result, tangent\)$"):
+        tn.jvp(twice, (tn.ones(2),), (tn.ones(2),))
+    twice.defjvp(lambda primals, tangents: (primals[0] * 2, tangents[0].sum()))
+    with pytest.raises(tn.ShapeError, match=r"^custom_jvp twice: the rule's tangent must be like its result$"):
+        tn.grad(lambda x: twice(x).sum())(tn.ones(2))
+
+
+def test_a_stopped_gradient_is_a_constant_for_every_derivative() -> None:
+    stop = tn.autograd.stop_gradient
+    x = tn.asarray(3.0)
+
+    def fn(x: Any) -> Any:
+        return x * stop(x * x)
+
+    assert tn.grad(fn)(x).item() == 9.0
+    assert tn.jvp(fn, (x,), (tn.asarray(1.0),))[1].item() == 9.0
+    assert tn.jvp(tn.grad(fn), (x,), (tn.asarray(1.0),))[1].item() == 0.0
+    assert tn.grad(lambda x: tn.jvp(fn, (x,), (tn.asarray(1.0),))[1])(x).item() == 0.0
+    assert tn.vmap(tn.grad(fn))(tn.asarray([1.0, 2.0])).tolist() == [1.0, 4.0]
+    assert tn.capture(fn)(x).item() == fn(x).item() == 27.0
+    assert not stop(x.clone().requires_grad_()).requires_grad
