@@ -3,12 +3,12 @@
     python benchmarks/kenya.py [JOB …] [--check] [--installed] [--save]
 
 A job is a script of benchmarks/envelopes, run from a regular install in a process of its own, without children, on one
-thread. The system refuses it more private memory than its limit (RLIMIT_DATA; what is reserved and never touched comes on top), and
-the peak of the whole process, Python, libraries and pages of files included, is VmHWM of /proc/self/status at its exit:
-the median of three runs, which must print the same. One JSON line a job; --save keeps them in benchmarks/results/kenya.jsonl and writes
-docs/envelopes.md from them. --check: exit 1 where a peak is over its limit, or a job computes something else than the
-page says. --installed measures the environment of this Python, which must hold a regular install; else a wheel of this
-checkout is installed into a new one.
+thread. The system refuses it more private memory than its limit (RLIMIT_DATA; what is reserved and never touched comes
+on top), and the peak of the whole process, Python, libraries and pages of files included, is VmHWM of
+/proc/self/status at its exit: the median of three runs, which must print the same. One JSON line a job; --save keeps
+them in benchmarks/results/kenya.jsonl and writes docs/envelopes.md from them. --check: exit 1 where a peak is over its
+limit, or a job computes something else than the page says. --installed measures the environment of this Python, which
+must hold a regular install; else a wheel of this checkout is installed into a new one.
 """
 
 from __future__ import annotations
@@ -79,15 +79,16 @@ JOBS = [
 
 HEAD = """# Memory envelopes
 
-Whole jobs in {limit} MB or less of a **whole process**: Python, libraries and pages of files included. This page is written by
-`python benchmarks/kenya.py --save` from what it measured; `--check` measures again and compares.
+Whole jobs in {limit} MB or less of a **whole process**: Python, libraries and pages of files included. This page is
+written by `python benchmarks/kenya.py --save` from what it measured; `--check` measures again and compares.
 
-Each job is a short script in [benchmarks/envelopes](../benchmarks/envelopes), written as anybody would write it, and runs
-from a regular install in a fresh process without children, on one thread. The system refuses the process more private
-memory than its limit (`RLIMIT_DATA`; with numpy {openblas} MB more, which its OpenBLAS reserves at import and does not touch,
-and as much again for the planner's scratch), and the peak is `VmHWM` of `/proc/self/status` at exit: the median of {runs} runs.
-`DATA` is a folder with the inputs that [benchmarks.md](benchmarks.md) names. What a job computes is the same, to the bit,
-in every run and on every machine; where a job ends with a digest, the page holds its first 16 digits.
+Each job is a short script in [benchmarks/envelopes](../benchmarks/envelopes), written as anybody would write it, and
+runs from a regular install in a fresh process without children, on one thread. The system refuses the process more
+private memory than its limit (`RLIMIT_DATA`; with numpy {openblas} MB more, which its OpenBLAS reserves at import and
+does not touch, and {planner} MB more for the planner's scratch, of which the same holds), and the peak is `VmHWM` of
+`/proc/self/status` at exit: the median of {runs} runs. MB are 2²⁰ bytes; `DATA` is a folder of real inputs (handwritten
+digits, tiny Shakespeare, a captured scene). What a job computes is the same, to the bit, in every run and on every
+machine; where it ends with a digest, the page holds its first 16 digits.
 
 Measured on {machine}, kernels {isa}, Python {python}, commit {commit}.
 
@@ -97,16 +98,19 @@ Measured on {machine}, kernels {isa}, Python {python}, commit {commit}.
 TAIL = """
 ## How to stay small
 
-- Read files with the standard library into `bytearray` or `array`, and hand them to `tn.asarray(memoryview(…))`: the tensor
-  looks at these bytes, nothing is copied, and numpy (13 MB) is never loaded. Keep pixels and codes as `uint8` and convert a
-  batch at a time.
-- `tn.checkpoint` around a layer computes its inner values again on the way back; `tn.capture` puts what is left into one
-  arena, and `.plan().peak_bytes` says before a run what it will take.
-- `optimizer.zero_grad()` right after `optimizer.step()`: the gradients of a step need not live while the next is computed.
+- Read files with the standard library into `bytearray` or `array`, and hand them to `tn.asarray(memoryview(…))`: the
+  tensor looks at these bytes, nothing is copied, and numpy (13 MB) is never loaded. Keep pixels and codes as `uint8`
+  and convert a batch at a time.
+- `tn.checkpoint` around a layer computes its inner values again on the way back; `tn.capture` puts what is left into
+  one arena, and `.plan().peak_bytes` says before a run what it will take.
+- `optimizer.zero_grad()` right after `optimizer.step()`: the gradients of a step need not live while the next ones are
+  computed.
 - Tensors of 64 kB or more lie in pages of their own. What is kept of freed ones for the next request never makes the
   process larger than the most that tensors ever took together; `tensor.memory.give_back()` hands it back.
-- `tn.budget(max_bytes=…)` refuses before memory is taken. It counts tensors and working memory of kernels; Python (9 MB),
-  the library (4 MB) and what the rest of the process holds come on top.
+- `tn.budget(max_bytes=…)` refuses before memory is taken. It counts tensors and working memory of kernels; Python
+  (9 MB), the library (4 MB) and what the rest of the process holds come on top.
+- `splat.rendering.render_last` takes a scene out of a list when it is drawn for the last time: its memory is free for
+  the picture.
 
 ## What is not there
 
@@ -159,9 +163,6 @@ def page(lines: list[str]) -> str:
     return head + "".join(rows) + TAIL
 
 
-MACHINE = ("machine", "isa", "python", "commit")
-
-
 def recorded() -> list[str]:
     """The lines that the page was written from."""
     return RESULTS.read_text().splitlines()
@@ -183,9 +184,7 @@ def differences(found: list[dict[str, object]]) -> Iterator[str]:
 def main() -> None:
     """Measure, print, keep, check."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "jobs", nargs="*", metavar="JOB", help="scripts of benchmarks/envelopes, without .py; default: all"
-    )
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help="names of scripts without .py; default: all")
     parser.add_argument("--check", action="store_true", help="exit 1 where a limit is broken or a result is another")
     parser.add_argument("--installed", action="store_true", help="measure the environment of this Python")
     parser.add_argument("--save", action="store_true", help="keep the lines and write docs/envelopes.md")
