@@ -154,12 +154,9 @@ def page(lines: list[str]) -> str:
         f"| {r['computed']} |\n"
         for r in records
     ]
-    head = HEAD.format(
-        limit=max(round(r["peer"]) for r in records),
-        runs=RUNS,
-        openblas=OPENBLAS_MB,
-        **{k: machine[k] for k in MACHINE},
-    )
+    known = {k: machine[k] for k in ("machine", "isa", "python", "commit")}
+    limit = max(round(r["peer"]) for r in records)
+    head = HEAD.format(limit=limit, runs=RUNS, openblas=OPENBLAS_MB, planner=PLANNER_MB, **known)
     return head + "".join(rows) + TAIL
 
 

@@ -19,6 +19,5 @@ for table, key in zip((agents, zones), Key(1).split(2), strict=True):
 agents["speed"], agents["energy"], agents["memory_ticks"], agents["zone"] = 4.5, 0.9, 50, 0xFFFFFFFF
 
 made = plan(agents, zones, [], [], PlanConfig(), now_tick=0)
-print(
-    f"{made.stats.assigned:,} agents have a zone, score {made.stats.score_sum:,}, rows {rows_digest(made.rows).hex()[:16]}"
-)
+digest = rows_digest(made.rows).hex()[:16]
+print(f"{made.stats.assigned:,} agents have a zone, score {made.stats.score_sum:,}, rows {digest}")

@@ -1,4 +1,4 @@
-"""Train 784-256-10 on handwritten digits: `python train_mlp.py mnist_5k.csv.gz`. No numpy, the file read line by line."""
+"""Train 784-256-10 on handwritten digits: `python train_mlp.py mnist_5k.csv.gz`."""
 
 import gzip
 import sys
