@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
+if str(FOLDER) in sys.path:  # to the end: tensor.py beside this file has the name of a package that is measured
+    sys.path.append(sys.path.pop(sys.path.index(str(FOLDER))))
 
 
 def prepare(threads: int = 1) -> None:

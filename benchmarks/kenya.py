@@ -101,8 +101,9 @@ TAIL = """
 - Read files with the standard library into `bytearray` or `array`, and hand them to `tn.asarray(memoryview(…))`: the
   tensor looks at these bytes, nothing is copied, and numpy (13 MB) is never loaded. Keep pixels and codes as `uint8`
   and convert a batch at a time.
-- `tn.checkpoint` around a layer computes its inner values again on the way back; `tn.capture` puts what is left into
-  one arena, and `.plan().peak_bytes` says before a run what it will take.
+- `tn.capture(fn, max_bytes=…)` computes values again on the way back where keeping them would not fit, and puts what is
+  left into one arena; `.plan().peak_bytes` says before a run what it will take ([capture.md](capture.md)). On the tape,
+  `tn.checkpoint` around a layer does the same.
 - `optimizer.zero_grad()` right after `optimizer.step()`: the gradients of a step need not live while the next ones are
   computed.
 - Tensors of 64 kB or more lie in pages of their own. What is kept of freed ones for the next request never makes the

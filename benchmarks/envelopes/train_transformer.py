@@ -1,7 +1,7 @@
 """Train a character transformer on a text: `python train_transformer.py tinyshakespeare.txt`.
 
-4 layers, 128 wide, 4 heads, 128 characters, batch 16. The value and its gradients are a graph; what attention and the
-two-layer network compute inside is computed again on the way back instead of being kept.
+4 layers, 128 wide, 4 heads, 128 characters, batch 16. The value and its gradients are a graph that is bound to 20 MB:
+what would not fit is computed again on the way back instead of being kept.
 """
 
 import sys
@@ -12,6 +12,7 @@ from tensor.optim import AdamW
 from tensor.random import Key
 
 LAYERS, WIDTH, HEADS, CONTEXT, BATCH, STEPS = 4, 128, 4, 128, 16, 20
+GRAPH_BYTES = 20 << 20  # 88 MB without a bound
 
 text = Path(sys.argv[1]).read_bytes()
 symbols = sorted(set(text))
@@ -28,7 +29,6 @@ for name in [*(f"{i}.{n}" for i in range(LAYERS) for n in ("first", "second")), 
 future = tn.triu(tn.ones((CONTEXT, CONTEXT), dtype=tn.bool), k=1)  # what a position may not look at
 
 
-@tn.checkpoint
 def attention(h: tn.Tensor, *weights: tn.Tensor) -> tn.Tensor:
     """h and what its positions say to each other: [batch, context, width]."""
     norm, bias, *three, out = weights
@@ -38,7 +38,6 @@ def attention(h: tn.Tensor, *weights: tn.Tensor) -> tn.Tensor:
     return h + seen.permute((0, 2, 1, 3)).reshape((BATCH, CONTEXT, WIDTH)) @ out
 
 
-@tn.checkpoint
 def network(h: tn.Tensor, norm: tn.Tensor, bias: tn.Tensor, up: tn.Tensor, down: tn.Tensor) -> tn.Tensor:
     """h and two layers over each position."""
     return h + tn.gelu(tn.layer_norm(h, WIDTH, norm, bias) @ up) @ down
@@ -54,7 +53,7 @@ def loss_of(p: dict[str, tn.Tensor], x: tn.Tensor, y: tn.Tensor) -> tn.Tensor:
     return tn.cross_entropy(logits.reshape((BATCH * CONTEXT, -1)), y.reshape((-1,)))
 
 
-both = tn.capture(tn.value_and_grad(loss_of))
+both = tn.capture(tn.value_and_grad(loss_of), max_bytes=GRAPH_BYTES)
 optimizer, window = AdamW(p, lr=3e-3), tn.arange(CONTEXT + 1)
 starts = tn.asarray(keys[-1].randint(0, len(text) - CONTEXT, (STEPS, BATCH)))
 for step in range(STEPS):

@@ -45,6 +45,42 @@ def test_digest_does_not_depend_on_layout_or_byte_order(x: np.ndarray) -> None:
     assert tensor.digest(wide[..., 1]) == expected
 
 
+TENSOR_TYPES = [np.float16, np.float32, np.float64, np.complex64, np.complex128, np.bool_, np.int8, np.uint16, np.int64]
+
+
+@given(st.sampled_from(TENSOR_TYPES).flatmap(lambda d: hnp.arrays(d, hnp.array_shapes(min_side=0, max_dims=4))))
+@settings(max_examples=100, deadline=None)
+def test_digest_of_a_tensor_is_that_of_its_array_in_every_layout(x: np.ndarray) -> None:
+    expected = tensor.digest(x)
+    t = tensor.asarray(x)
+    assert tensor.digest(t) == expected
+    turned = tensor.permute_dims(t, tuple(reversed(range(t.ndim)))).clone().contiguous()
+    assert tensor.digest(tensor.permute_dims(turned, tuple(reversed(range(t.ndim))))) == expected
+    assert tensor.digest(tensor.flip(tensor.flip(t).contiguous())) == expected
+
+
+@pytest.mark.parametrize("shape", [(70_000,), (3, 70_000), (70_000, 3), (2, 300, 400), (0, 5), ()])
+def test_digest_of_a_large_tensor_is_that_of_its_array(shape: tuple[int, ...]) -> None:
+    x = np.arange(np.prod(shape, dtype=np.int64), dtype=np.float32).reshape(shape)
+    x[x % 7 == 3] = np.nan
+    t = tensor.asarray(x)
+    assert tensor.digest(t) == tensor.digest(x)
+    assert tensor.digest(t.T if t.ndim == 2 else t) == tensor.digest(x.T if t.ndim == 2 else x)
+
+
+def test_digest_of_bfloat16_takes_every_nan_as_one_value() -> None:
+    words = np.array([0x3F80, 0x7FC0, 0xFFC1], np.uint16)
+    canonical = np.array([0x3F80, 0x7FC0, 0x7FC0], np.uint16)
+    odd, quiet = (tensor.bitcast(tensor.asarray(w), "bfloat16") for w in (words, canonical))
+    assert tensor.digest(odd) == tensor.digest(quiet) != tensor.digest(tensor.asarray(canonical))
+
+
+def test_digest_of_a_tensor_takes_no_memory_of_a_budget() -> None:
+    x = tensor.ones((300, 500))
+    with tensor.budget(max_bytes=0):
+        assert len(tensor.digest(x.T)) == 64
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_digest_takes_every_nan_as_one_value(dtype) -> None:
     word = np.dtype(f"u{np.dtype(dtype).itemsize}")

@@ -1,7 +1,8 @@
-// A tensor over bytes that somebody else holds: a mapped file.
+// A tensor over bytes that somebody else holds, a mapped file; and the bytes of a tensor that its digest is made of.
 #include <nanobind/nanobind.h>
 
 #include "array/array.hpp"
+#include "array/caster.hpp"
 #include "array/tensor.hpp"
 
 namespace nb = nanobind;
@@ -61,10 +62,43 @@ nb::object over_bytes(nb::object bytes, nb::object dtype, nb::object shape) {
   return nb::steal(as_object(made));
 }
 
+template <class Word>
+void one_nan(char* data, size_t bytes, Word infinity, Word quiet) {
+  Word* words = reinterpret_cast<Word*>(data);
+  for (size_t i = 0; i < bytes / sizeof(Word); ++i)
+    if ((words[i] & Word(~(Word(1) << (8 * sizeof(Word) - 1)))) > infinity) words[i] = quiet;
+}
+
+// The elements in C order into the front of out, every NaN as the canonical one; how many bytes that were.
+size_t canonical_bytes(const In& x, const Out& out) {
+  const View from = x.view(), to = out.view();
+  int64_t strides[kDimsMax], step = 1;
+  for (int k = from.ndim - 1; k >= 0; --k) {
+    strides[k] = step;
+    step *= from.shape[k];
+  }
+  const size_t bytes = size_t(step) * dtype_size(from.dtype);
+  if (to.dtype != Dtype::u8 || !view_contiguous(to) || size_t(view_size(to)) < bytes || reinterpret_cast<uintptr_t>(to.data) % 8 != 0)
+    throw nb::value_error("canonical_bytes: out must hold the elements' bytes, aligned to eight");
+  copy_elements(View{to.data, from.dtype, from.ndim, from.shape, strides}, from);
+  switch (from.dtype) {
+    case Dtype::f16: one_nan<uint16_t>(to.data, bytes, 0x7C00, 0x7E00); break;
+    case Dtype::bf16: one_nan<uint16_t>(to.data, bytes, 0x7F80, 0x7FC0); break;
+    case Dtype::f32:
+    case Dtype::c64: one_nan<uint32_t>(to.data, bytes, 0x7F800000u, 0x7FC00000u); break;
+    case Dtype::f64:
+    case Dtype::c128: one_nan<uint64_t>(to.data, bytes, 0x7FF0000000000000u, 0x7FF8000000000000u); break;
+    default: break;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void bind_bytes(nb::module_& m) {
   m.def("over_bytes", &over_bytes, "bytes"_a, "dtype"_a, "shape"_a, "A Tensor over these bytes, or over an aligned copy.");
+  m.def("canonical_bytes", &canonical_bytes, "x"_a, "out"_a,
+        "The elements of x in C order into the front of out, uint8, every NaN as the canonical one; how many bytes that were.");
 }
 
 }  // namespace droveway
