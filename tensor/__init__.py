@@ -82,7 +82,7 @@ _HOMES = {
     "tensor.tensor_digest": "digest",
 }
 _MODULES = (
-    "autograd conformal device elementary fft io linalg memory onnx optim product quant random reduction sparse "
+    "autograd conformal device elementary fft graph io linalg memory onnx optim product quant random reduction sparse "
     "spectral"
 )
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -38,6 +38,7 @@ PROMISED = {
         "tree_flatten tree_leaves "
         "tree_map tree_reduce tree_transpose tree_unflatten value_and_grad vjp vmap while_loop zero_grad"
     ),
+    "tensor.graph": "Captured Graph LoadedGraph Plan load",
     "tensor.optim": "AdamW Optimizer SGD clip_grad_norm_",
     "tensor.random": (
         "Key Stream bernoulli bits categorical dropout exponential fold_in gumbel normal permutation randint split "

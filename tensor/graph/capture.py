@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import os
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -10,15 +10,13 @@ from tensor import _kernels
 from tensor.autograd.pytree import TreeDef, tree_flatten, tree_unflatten
 from tensor.autograd.trace import Main, Tracer
 from tensor.errors import TraceError
-from tensor.graph.canonical import canonical, renumbered
-from tensor.graph.fusion import fuse
+from tensor.graph.canonical import canonical
 from tensor.graph.graph import Graph, Step
 from tensor.graph.layout import with_copies
-from tensor.graph.machine import Machine
-from tensor.graph.plan import Plan, plan_graph
-from tensor.graph.recompute import recomputed
+from tensor.graph.plan import Plan
+from tensor.graph.variant import Variant
 from tensor.primitives.spec import Spec
-from tensor.random_stream import Stream, capturing, fed
+from tensor.random_stream import Stream, capturing
 
 __all__ = ["Captured", "GraphTracer", "capture", "trace"]
 
@@ -126,79 +124,6 @@ def trace(
     return main.graph, out_tree, result, main.streams
 
 
-class _Variant:
-    """What one set of shapes and types became: its plans, fastest first, and the one that is used."""
-
-    __slots__ = ("_bound", "_lock", "_plans", "_tried", "graph", "machine", "out_tree", "plan", "result", "streams")
-
-    def __init__(
-        self, graph: Graph, out_tree: TreeDef, result: list[Any], streams: list[Stream], bound: int | None
-    ) -> None:
-        self._bound = bound
-        self._plans = [(graph, plan_graph(graph))]
-        self._tried: int | None = None  # bytes for which no plan was found
-        self._lock = threading.Lock()
-        self.out_tree = out_tree
-        self.result = result
-        self.streams = streams
-        self._use(*self._plans[0])
-        if bound is not None:
-            self._use(*self._fitting(bound, 0, bound))
-
-    def run(self, tensors: list[Tensor]) -> list[Tensor]:
-        with self._lock:
-            room, budget = _room()
-            if budget is not None or self.plan is not self._plans[0][1]:
-                self._choose(room, budget)
-            machine = self.machine
-        return machine.run([*tensors, *fed(self.streams)] if self.streams else tensors)
-
-    def _use(self, graph: Graph, plan: Plan) -> None:
-        self.graph, self.plan = graph, plan
-        self.machine = Machine(graph, plan)
-
-    def _choose(self, room: int | None, budget: Any) -> None:
-        """Takes the fastest plan that fits into the active budgets and the bound."""
-        if room is not None and self.plan.peak_bytes - self.machine.held_bytes > room and self.machine.held_bytes:
-            self._use(self.graph, self.plan)  # gives its arena back
-            room, budget = _room()
-        have = self.machine.held_bytes
-        limit = min((n for n in (None if room is None else room + have, self._bound) if n is not None), default=None)
-        if limit is None:
-            chosen = self._plans[0]
-        elif budget is None:
-            chosen = self._fitting(limit, 0, limit)
-        else:
-            chosen = self._fitting(limit, budget.used_bytes - have, budget.max_bytes)
-        if chosen[1] is not self.plan:
-            self._use(*chosen)
-
-    def _fitting(self, limit: int, in_use: int, of: int) -> tuple[Graph, Plan]:
-        for graph, plan in self._plans:
-            if plan.peak_bytes <= limit:
-                return graph, plan
-        if self._tried is None or limit < self._tried:
-            graph = renumbered(recomputed(self._plans[0][0], limit))
-            plan = plan_graph(graph)
-            if plan.peak_bytes < self._plans[-1][1].peak_bytes:
-                graph.verify()
-                self._plans.append((graph, plan))
-            if plan.peak_bytes > limit:
-                self._tried = limit
-        graph, plan = self._plans[-1]
-        plan.require(in_use, of)
-        return graph, plan
-
-
-def _room() -> tuple[int | None, Any]:
-    """The bytes that the active budgets leave, and the budget that leaves the fewest."""
-    budgets = _kernels.active_budgets.get(())
-    if not budgets:
-        return None, None
-    least = min(budgets, key=lambda b: b.max_bytes - b.used_bytes)
-    return least.max_bytes - least.used_bytes, least
-
-
 class Captured:
     """A function that runs as a graph; made by `capture`. Called as the function itself."""
 
@@ -210,7 +135,7 @@ class Captured:
         self._fn = fn
         self._fusion = fusion
         self._max_bytes = max_bytes
-        self._variants: dict[Any, _Variant] = {}
+        self._variants: dict[Any, Variant] = {}
         self.__name__ = getattr(fn, "__name__", "function")
         self.__doc__ = fn.__doc__
 
@@ -238,11 +163,29 @@ class Captured:
             )
         return next(iter(self._variants.values())).plan
 
-    def hash(self, *args: Any, **kwargs: Any) -> str:
-        """The hash of the graph for arguments like these."""
-        return self.graph(*args, **kwargs).hash()
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """The same as a call."""
+        return self(*args, **kwargs)
 
-    def _variant(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Variant, list[Tensor]]:
+    def hash(self, *args: Any, **kwargs: Any) -> str:
+        """BLAKE3, in hex, of the graph for arguments like these before its steps are fused, and of its constants.
+
+        Raises ValueError for a step whose params have no text of their own, such as a function.
+        """
+        return self._variant(args, kwargs)[0].source.hash()
+
+    def save(self, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+        """Writes the graph for arguments like these, with the constants as they are now; `tensor.graph.load` reads it.
+
+        Raises ValueError for what the format has no text for: steps of a user's own, trees of other containers, other
+        devices; DtypeError for constants of complex128; OSError.
+        """
+        from tensor.graph.files import save_variant
+
+        flat, treedef = tree_flatten((args, kwargs))
+        save_variant(path, self._variant(args, kwargs)[0], flat, treedef)
+
+    def _variant(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Variant, list[Tensor]]:
         flat, treedef = tree_flatten((args, kwargs))
         tensors = [x for x in flat if isinstance(x, _kernels.Tensor)]
         key = (treedef, tuple(_kind(x, self.__name__) for x in flat))
@@ -251,11 +194,7 @@ class Captured:
             graph, out_tree, result, streams = trace(self._fn, flat, treedef, self.__name__)
             graph.verify()
             graph = with_copies(canonical(graph))
-            if self._fusion:
-                graph = fuse(graph)
-            graph = renumbered(graph)
-            graph.verify()
-            found = self._variants[key] = _Variant(graph, out_tree, result, streams, self._max_bytes)
+            found = self._variants[key] = Variant(graph, out_tree, result, self._max_bytes, self._fusion, streams)
         return found, tensors
 
 

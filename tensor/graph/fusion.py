@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from tensor.graph.graph import Graph, Step
-from tensor.primitives.fused import FUSED, Program
+from tensor.primitives.fused import FIRST_INPUT, FIRST_OUT, FUSED, Program
 
 __all__ = ["fuse"]
 
 _NEAR = 8  # steps: a chain does not reach further back, or what it holds would live for long
 _TEMPORARIES, _INPUTS, _OUTS = 8, 56, 8  # what a program has room for
-_FIRST_INPUT, _FIRST_OUT = 8, 64
 _ENDS = {"sum": "sum", "max": "maximum", "min": "minimum"}
 
 
@@ -191,7 +190,7 @@ def _program(graph: Graph, members: list[Step], needs: dict[int, list[Any]]) -> 
     outs = [s.outputs[0] for s in members if any(id(r) not in own for r in needs.get(s.outputs[0], [None]))]
     if len(inputs) > _INPUTS or not 0 < len(outs) <= _OUTS:
         return None
-    place = {v: _FIRST_INPUT + i for i, v in enumerate(inputs)}
+    place = {v: FIRST_INPUT + i for i, v in enumerate(inputs)}
     free = list(range(_TEMPORARIES))[::-1]
     steps: list[tuple[str, int, tuple[int, ...], str]] = []
     for at, s in enumerate(members):
@@ -203,7 +202,7 @@ def _program(graph: Graph, members: list[Step], needs: dict[int, list[Any]]) -> 
         name = s.primitive.op_name
         assert name is not None
         dtype = graph.specs[v].dtype.name if name == "cast" else ""
-        out = _FIRST_OUT + outs.index(v) if v in outs else -1
+        out = FIRST_OUT + outs.index(v) if v in outs else -1
         if out >= 0 and v not in reads:
             steps.append((name, out, operands, dtype))
             continue
@@ -215,19 +214,7 @@ def _program(graph: Graph, members: list[Step], needs: dict[int, list[Any]]) -> 
             steps.append(("copy", out, (place[v],), ""))
     types = tuple(graph.specs[v].dtype.name for v in inputs)
     program = Program(tuple(steps), types, tuple(graph.specs[v].dtype.name for v in outs))
-    return Step(FUSED, tuple(inputs), tuple(outs), {"program": program}) if _runs(program) else None
-
-
-def _runs(program: Program) -> bool:
-    from tensor import _kernels
-
-    if _kernels.isa() == "ref":
-        return True
-    try:
-        program.compiled()
-    except ValueError:
-        return False
-    return True
+    return Step(FUSED, tuple(inputs), tuple(outs), {"program": program}) if program.runs() else None
 
 
 def _with_ends(graph: Graph, steps: Iterable[Step], needs: dict[int, list[Any]]) -> list[Step]:
@@ -266,10 +253,10 @@ def _ended(
         return None
     program: Program = before.params["program"]
     last = program.steps[-1]
-    if program.end or last[1] != _FIRST_OUT or any(_FIRST_OUT in s[2] for s in program.steps):
+    if program.end or last[1] != FIRST_OUT or any(FIRST_OUT in s[2] for s in program.steps):
         return None
     whole = (*program.steps[:-1], (last[0], 0, last[2], last[3]))
     merged = Program(whole, program.inputs, program.outs, end, len(axes))
-    if not _runs(merged):
+    if not merged.runs():
         return None
     return at[v], Step(FUSED, before.inputs, step.outputs, {"program": merged})

@@ -11,6 +11,8 @@ from tensor.autograd.grad_mode import no_grad
 from tensor.graph.graph import Graph, Step
 from tensor.graph.layout import c_strides
 from tensor.graph.plan import Plan
+from tensor.primitives.fused import FUSED
+from tensor.primitives.fused_product import FUSED_PRODUCT, prepared
 from tensor.primitives.spec import Spec, item_bytes
 from tensor.primitives.twin_call import run_twin
 
@@ -166,6 +168,8 @@ def _call_of(step: Step, graph: Graph) -> Callable[[Any, Any], Any]:
     on_ref = any(str(graph.specs[v].device) == "ref" for v in (*step.inputs, *step.outputs))
     if _kernels.isa() == "ref" or on_ref:
         return lambda outs, ins: run_twin(primitive, outs, ins, params)
+    if primitive is FUSED or primitive is FUSED_PRODUCT:
+        return prepared(params)
     kernel = primitive.kernel
     if kernel is not None:
         return lambda outs, ins: kernel(outs, ins, params)

@@ -24,6 +24,7 @@ constexpr size_t kPanelsDirect = 2;          // finer, because nothing is packed
 constexpr size_t kPanelsTransposed = 5;      // but where B is
 constexpr size_t kColumnsDirect = 512;
 constexpr size_t kDirectBytes = size_t{1} << 19;  // of B: larger ones are packed
+constexpr size_t kRowBlocksWhole = 8;             // so many blocks of rows take all columns, if something follows
 constexpr size_t kRowsDirect = 64;                // fewer rows never pay for packing B
 constexpr double kParallelFlops = double(size_t{1} << 22);
 
@@ -92,6 +93,7 @@ struct DirectTiles<T, Indices<I...>> {
 struct DirectWork {
   const Product* product;
   size_t panels_per_block, row_blocks, column_blocks;
+  size_t columns;  // of a block
 };
 
 template <class T>
@@ -102,41 +104,44 @@ void direct_block(void* context, size_t block) {
   const size_t column_block = block % work.column_blocks, row_block = block / work.column_blocks % work.row_blocks;
   const size_t panel_first = row_block * work.panels_per_block;
   const size_t panel_end = least(panel_first + work.panels_per_block, panels(p.m));
-  const size_t column_first = column_block * kColumnsDirect, column_end = least(column_first + kColumnsDirect, p.n);
+  const size_t column_begin = column_block * work.columns, columns_end = least(column_begin + work.columns, p.n);
   const T* a = static_cast<const T*>(p.a) + batch_offset(p, p.a_batch, batch);
   const T* b = static_cast<const T*>(p.b) + batch_offset(p, p.b_batch, batch);
   T* c = static_cast<T*>(p.c) + batch_offset(p, p.c_batch, batch);
   alignas(64) T packed[kDepth * size_t(kColumns<T>)];
-  for (size_t k = 0; k < p.k; k += kDepth) {
-    DirectTile<T> t;
-    t.depth = least(kDepth, p.k - k);
-    t.a_row = p.a_row;
-    t.a_column = p.a_column;
-    t.c_row = p.c_row;
-    t.first = k == 0;
-    t.last = k + t.depth == p.k;
-    for (size_t j = column_first; j < column_end; j += t.columns) {
-      const T* from = b + ptrdiff_t(k) * p.b_row + ptrdiff_t(j) * p.b_column;
-      const bool wide = p.m == 1 && p.b_column == 1 && column_end - j >= size_t(kColumnsWide<T>);
-      t.columns = wide ? size_t(kColumnsWide<T>) : least(size_t(kColumns<T>), column_end - j);
-      t.b = from;
-      t.b_step = p.b_row;
-      if (p.b_column != 1) {
-        pack(packed, size_t(kColumns<T>), from, p.b_column, p.b_row, t.columns, t.depth);
-        t.b = packed;
-        t.b_step = kColumns<T>;
-      }
-      for (size_t panel = panel_first; panel < panel_end; ++panel) {
-        const size_t row = row_of(panel, p.m), rows = row_of(panel + 1, p.m) - row;
-        t.a = a + ptrdiff_t(row) * p.a_row + ptrdiff_t(k) * p.a_column;
-        t.c = c + ptrdiff_t(row) * p.c_row + ptrdiff_t(j);
-        if (wide) wide_tile<T>(t);
-        else DirectTiles<T>::of_height[rows - 1](t);
+  for (size_t column_first = column_begin; column_first < columns_end; column_first += kColumnsDirect) {
+    const size_t column_end = least(column_first + kColumnsDirect, columns_end);
+    for (size_t k = 0; k < p.k; k += kDepth) {
+      DirectTile<T> t;
+      t.depth = least(kDepth, p.k - k);
+      t.a_row = p.a_row;
+      t.a_column = p.a_column;
+      t.c_row = p.c_row;
+      t.first = k == 0;
+      t.last = k + t.depth == p.k;
+      for (size_t j = column_first; j < column_end; j += t.columns) {
+        const T* from = b + ptrdiff_t(k) * p.b_row + ptrdiff_t(j) * p.b_column;
+        const bool wide = p.m == 1 && p.b_column == 1 && column_end - j >= size_t(kColumnsWide<T>);
+        t.columns = wide ? size_t(kColumnsWide<T>) : least(size_t(kColumns<T>), column_end - j);
+        t.b = from;
+        t.b_step = p.b_row;
+        if (p.b_column != 1) {
+          pack(packed, size_t(kColumns<T>), from, p.b_column, p.b_row, t.columns, t.depth);
+          t.b = packed;
+          t.b_step = kColumns<T>;
+        }
+        for (size_t panel = panel_first; panel < panel_end; ++panel) {
+          const size_t row = row_of(panel, p.m), rows = row_of(panel + 1, p.m) - row;
+          t.a = a + ptrdiff_t(row) * p.a_row + ptrdiff_t(k) * p.a_column;
+          t.c = c + ptrdiff_t(row) * p.c_row + ptrdiff_t(j);
+          if (wide) wide_tile<T>(t);
+          else DirectTiles<T>::of_height[rows - 1](t);
+        }
       }
     }
   }
   const size_t row = row_of(panel_first, p.m), rows = row_of(panel_end, p.m) - row;
-  finish_rows(p, batch, row, rows, column_first, column_end - column_first);
+  finish_rows(p, batch, row, rows, column_begin, columns_end - column_begin);
 }
 
 bool is_direct(const Product& p) {
@@ -149,7 +154,9 @@ bool is_direct(const Product& p) {
 template <class T>
 void direct(const Product& p) {
   const size_t panels_per_block = p.b_column == 1 ? kPanelsDirect : kPanelsTransposed;
-  DirectWork work{&p, panels_per_block, parts(panels(p.m), panels_per_block), parts(p.n, kColumnsDirect)};
+  const size_t row_blocks = parts(panels(p.m), panels_per_block);
+  const size_t columns = p.finish != nullptr && row_blocks >= kRowBlocksWhole ? p.n : kColumnsDirect;
+  DirectWork work{&p, panels_per_block, row_blocks, parts(p.n, columns), columns};
   dw_parallel_n(product_count(p) * work.row_blocks * work.column_blocks, direct_block<T>, &work, threads_for(p));
 }
 
@@ -352,7 +359,7 @@ void packed(const Product& p, char* workspace) {
 // A · x for a column x is xᵀ · Aᵀ: the same chains, with rows of A as columns of a wide product.
 Product turned(const Product& given) {
   Product p = given;
-  if (p.n != 1 || p.m == 1 || p.c_row != 1 || p.bias != nullptr || !is_native(p)) return p;
+  if (p.n != 1 || p.m == 1 || p.c_row != 1 || p.bias != nullptr || p.finish != nullptr || !is_native(p)) return p;
   p.m = 1;
   p.n = given.m;
   p.a = given.b;

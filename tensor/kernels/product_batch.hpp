@@ -25,6 +25,7 @@ inline ptrdiff_t batch_offset(const droveway::Product& p, const int64_t* steps, 
 // Bias and activation on finished rows of C: the loops of the elementwise operations, so that the bits are theirs.
 inline void finish_rows(const droveway::Product& p, size_t batch, size_t row, size_t rows, size_t column, size_t columns) {
   using droveway::ElementwiseLoop;
+  if (p.finish != nullptr) p.finish(p.finish_context, batch, row, rows, column, columns);
   if (p.bias == nullptr && p.activation < 0) return;
   const ElementwiseLoop add = p.bias != nullptr ? elementwise(droveway::op_add, int(p.dtype)) : nullptr;
   const ElementwiseLoop act = p.activation >= 0 ? elementwise(p.activation, int(p.dtype)) : nullptr;

@@ -33,6 +33,9 @@ struct Product {
   const int64_t* c_batch = nullptr;
   const void* bias = nullptr;  // n values that op_add adds to each row of C, or nullptr
   int activation = -1;         // the elementwise operation applied last, or −1
+  // What is called, by any thread, for each block of rows of C that is finished, while it is in the cache; or nullptr.
+  void (*finish)(void* context, size_t batch, size_t row, size_t rows, size_t column, size_t columns) = nullptr;
+  void* finish_context = nullptr;
 };
 
 // c[m, n] = (the sum over groups g of k, ascending, of scale[n, g] · S + bias[n, g] · T, each fused into the sum) · a_scale[m]

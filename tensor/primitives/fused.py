@@ -21,9 +21,11 @@ from tensor.primitives.spec import Spec, total_bytes
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["FUSED", "Program"]
+__all__ = ["FIRST_INPUT", "FIRST_OUT", "FUSED", "Program"]
 
 Tensor = Any
+
+FIRST_INPUT, FIRST_OUT = 8, 64  # operands below are temporaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,30 @@ class Program:
         """The names of the steps' operations."""
         return tuple(step[0] for step in self.steps)
 
+    def with_inputs(self, order: tuple[int, ...]) -> Program:
+        """The program with its inputs in another order: input j of it is what input order[j] was."""
+        place = {FIRST_INPUT + old: FIRST_INPUT + new for new, old in enumerate(order)}
+        steps = tuple((name, to, tuple([place.get(o, o) for o in ins]), dtype) for name, to, ins, dtype in self.steps)
+        return Program(steps, tuple([self.inputs[j] for j in order]), self.outs, self.end, self.axes)
+
+    def runs(self) -> bool:
+        """Whether there are kernels for all of its steps, or none at all: then the twin runs."""
+        from tensor import _kernels
+
+        if _kernels.isa() == "ref":
+            return True
+        try:
+            self.compiled()
+        except ValueError:
+            return False
+        return True
+
     def overwrites(self, k: int) -> list[int]:
         """The inputs in whose place output k may lie: each of its type that no step reads after k is written."""
         if self.end:
             return []
-        written = next(i for i, step in enumerate(self.steps) if step[1] == 64 + k)
-        read = {o - 8 for step in self.steps[written + 1 :] for o in step[2] if 8 <= o < 64}
+        written = next(i for i, step in enumerate(self.steps) if step[1] == FIRST_OUT + k)
+        read = {o - FIRST_INPUT for step in self.steps[written + 1 :] for o in step[2] if FIRST_INPUT <= o < FIRST_OUT}
         return [j for j, dtype in enumerate(self.inputs) if dtype == self.outs[k] and j not in read]
 
     def compiled(self, isa: str = "") -> Any:

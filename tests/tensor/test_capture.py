@@ -313,3 +313,24 @@ def test_zeros_of_both_signs_among_the_arguments_are_two_graphs() -> None:
     f = tn.capture(lambda x, c: x * tn.full(x.shape, c))
     x = tn.ones(1)
     assert [str(f(x, c).tolist()) for c in (0.0, -0.0, 0.0)] == ["[0.0]", "[-0.0]", "[0.0]"]
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(24, 16, 40), (1024, 8, 1100)])
+def test_what_follows_a_small_or_a_large_product_runs_on_its_rows(m: int, k: int, n: int) -> None:
+    rng = np.random.default_rng(10)
+    x, w, bias, residual = drawn(rng, m, k), drawn(rng, k, n), drawn(rng, n), drawn(rng, m, n)
+
+    def fn(x, w, bias, residual):
+        u = x @ w
+        later = tn.exp(residual * 0.5)
+        return u, tn.relu(x @ w.T.T * 2.0 + bias), tn.tanh(u + bias) + later, residual - (x * 2.0) @ w
+
+    f = tn.capture(fn)
+    for _ in range(2):
+        got = f(x, w, bias, residual)
+        assert all(same(a, b) for a, b in zip(got, fn(x, w, bias, residual), strict=True))
+    names = [s.primitive.name for s in f.graph(x, w, bias, residual).steps]
+    assert names.count("fused_product") == 3
+    assert "fused_product" not in [
+        s.primitive.name for s in tn.capture(fn, fusion=False).graph(x, w, bias, residual).steps
+    ]

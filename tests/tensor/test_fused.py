@@ -367,3 +367,67 @@ def test_wrong_shapes_and_dtypes_are_refused_before_the_first_block() -> None:
     with pytest.raises(ValueError, match=r"^fused: nothing has no maximum or minimum$"):
         top.run([np.zeros(2, np.float32)], [np.zeros((2, 0), np.float32)], 1)
     assert (out == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "others"),
+    [
+        ((30, 7), (7, 70), [(70,), (30, 1)]),
+        ((300, 40), (40, 1100), [(1100,), (300, 1100)]),
+        ((4, 1, 33, 9), (3, 9, 21), [(4, 3, 33, 21), (3, 1, 21)]),
+        ((5, 64, 16), (16, 130), [(5, 64, 130), (5, 1, 1)]),
+        ((1, 600), (600, 50), [(1, 50), ()]),
+        ((80, 300), (300, 1), [(80, 1), (1,)]),
+        ((3, 0), (0, 4), [(4,), (3, 4)]),
+        ((0, 3), (3, 4), [(4,), (0, 4)]),
+    ],
+)
+def test_a_product_and_its_chain_equal_the_two_alone_for_every_isa_and_thread_count(a, b, others) -> None:
+    from tensor.primitives.fused_product import prepared
+
+    for dtype in ("float32", "float64", "float16"):
+        chain = (("add", 0, (8, 9), ""), ("tanh", 1, (0,), ""), ("mul", 64, (1, 10), ""), ("lt", 65, (8, 10), ""))
+        program = Program(chain, (dtype,) * 3, (dtype, "bool"))
+        arrays = [awkward(i, int(np.prod(s)), F32).reshape(s) for i, s in enumerate((a, b, *others))]
+        with np.errstate(all="ignore"):
+            arrays = [np.where(np.abs(x) > 100, 1.5, x).astype(dtype) for x in arrays]
+        shape = (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
+        product = np.empty(shape, dtype)
+        _kernels.product(arrays[0], arrays[1], product)
+        expected = unfused(program, [product, *arrays[2:]])
+        for count in (1, 2, 3, 7):
+            _kernels.set_threads(count)
+            kept, value, less = np.empty(shape, dtype), np.empty(shape, dtype), np.empty(shape, bool)
+            prepared({"program": program, "keeps": True})((kept, value, less), tuple(arrays))
+            assert all(map(same_bits, (kept, value, less), (product, *expected))), (dtype, count)
+            value = np.full(shape, 7, dtype)
+            short = Program((*chain[:2], ("mul", 64, (1, 10), "")), program.inputs, (dtype,))
+            prepared({"program": short, "keeps": False})((value,), tuple(arrays))
+            assert same_bits(value, expected[0]), (dtype, count)
+        for isa in ISAS:
+            value = np.full(shape, 7, dtype)
+            short.compiled(isa).run_product(arrays[0], arrays[1], value, [value], arrays[2:])
+            assert same_bits(value, expected[0]), (dtype, isa)
+
+
+def test_what_cannot_follow_a_product_is_refused() -> None:
+    chain = Program((("add", 64, (8, 9), ""),), ("float32",) * 2, ("float32",)).compiled()
+    a, b, c = np.ones((4, 3), np.float32), np.ones((3, 5), np.float32), np.ones((4, 5), np.float32)
+    out = np.empty((4, 5), np.float32)
+    for call, text in (
+        (lambda: chain.run_product(a, b, out, [out], []), "the product as its first input"),
+        (lambda: chain.run_product(a, b, c, [out], [c]), "the product overlaps an input"),
+        (lambda: chain.run_product(out[:, :3], b, out, [out], [c]), "the product overlaps a factor"),
+        (lambda: chain.run_product(out[:, :3], b, c, [out], [a[:, :1]]), "an output overlaps a factor"),
+        (lambda: chain.run_product(a, b[:2], out, [out], [c]), "shapes of a .* must agree"),
+        (lambda: chain.run_product(a, b, out, [out], [c[:3]]), "do not broadcast"),
+        (lambda: chain.run_product(a, b, out, [out[:3]], [c]), "does not have the shape of the result"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            call()
+    late = Program((("add", 64, (8, 9), ""), ("mul", 65, (8, 9), "")), ("float32",) * 2, ("float32",) * 2).compiled()
+    with pytest.raises(ValueError, match="output 0 overlaps input 0"):
+        late.run_product(a, b, out, [out, c.copy()], [c])
+    ends = Program((("add", 0, (8, 9), ""),), ("float32",) * 2, ("float32",), "sum", 1).compiled()
+    with pytest.raises(ValueError, match="a program has no end"):
+        ends.run_product(a, b, out, [out[:, 0].copy()], [c])

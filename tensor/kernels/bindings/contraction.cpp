@@ -3,6 +3,7 @@
 
 #include "array/caster.hpp"
 #include "array/in_use.hpp"
+#include "array/product_call.hpp"
 #include "droveway/python_call.hpp"
 #include "workspace.hpp"
 
@@ -14,39 +15,24 @@ namespace {
 
 [[noreturn]] void refuse(const char* text) { throw nb::value_error(text); }
 
-// The dimensions of the batch, those of a that a row of C just continues merged into m.
-struct Batch {
-  int dims = 0;
-  int64_t shape[kDimsMax], a[kDimsMax], b[kDimsMax], c[kDimsMax];
-};
-
-int64_t step_of(const View& v, int dims_after, int64_t size) {
-  const int d = v.ndim - 1 - dims_after;
-  if (d < 0) return 0;
-  if (v.shape[d] != size && v.shape[d] != 1) refuse("product: the batches of a and b must broadcast to that of out");
-  return v.shape[d] == 1 ? 0 : v.strides[d];
-}
-
 bool takes(const Product& p) {
   const bool bytes = (p.a_dtype == Dtype::i8 || p.a_dtype == Dtype::u8) && (p.b_dtype == Dtype::i8 || p.b_dtype == Dtype::u8);
   if (p.dtype == Dtype::i32 && bytes) return true;
   return p.dtype != Dtype::boolean && p.a_dtype == p.dtype && p.b_dtype == p.dtype;
 }
 
+const TensorTable* kernels_for(const char* text) {
+  const TensorTable* t = tensor_kernels();
+  if (t == nullptr) throw std::runtime_error(text);
+  return t;
+}
+
 void call(const In& a_in, const In& b_in, const Out& out_in, const nb::object& bias_in, int activation) {
-  const View a = a_in.view(), b = b_in.view(), out = out_in.view();
-  if (a.ndim < 2 || b.ndim < 2 || out.ndim < 2 || a.ndim > out.ndim || b.ndim > out.ndim)
-    refuse("product: a, b and out must be matrices, or batches of them");
-  Product p{};
-  const auto size = [](const View& v, int from_end) { return v.shape[v.ndim - from_end]; };
-  const auto step = [](const View& v, int from_end) { return ptrdiff_t(v.strides[v.ndim - from_end]); };
-  if (size(a, 1) != size(b, 2) || size(out, 2) != size(a, 2) || size(out, 1) != size(b, 1))
-    refuse("product: shapes of a [..., m, k], b [..., k, n] and out [..., m, n] must agree");
-  p = {.m = size_t(size(a, 2)), .n = size_t(size(b, 1)), .k = size_t(size(a, 1)), .a = a.data, .a_row = step(a, 2),
-       .a_column = step(a, 1), .b = b.data, .b_row = step(b, 2), .b_column = step(b, 1), .c = out.data,
-       .c_row = step(out, 2), .a_dtype = a.dtype, .b_dtype = b.dtype, .dtype = out.dtype};
+  const View out = out_in.view();
+  ProductCall call;
+  if (const char* wrong = call.describe(a_in.view(), b_in.view(), out, nullptr, 0)) refuse(wrong);
+  Product& p = call.product;
   if (!takes(p)) throw nb::type_error("product: no kernel for these element types");
-  if (p.n > 1 && step(out, 1) != 1) refuse("product: a row of out must be contiguous");
   In bias;
   if (!bias_in.is_none()) {
     if (!bias.load(bias_in.ptr(), false) || bias.view().dtype != out.dtype || bias.view().ndim != 1 ||
@@ -55,35 +41,10 @@ void call(const In& a_in, const In& b_in, const Out& out_in, const nb::object& b
     p.bias = bias.view().data;
   }
   p.activation = activation;
-  const TensorTable* t = tensor_kernels();
-  if (t == nullptr) throw std::runtime_error("product: DROVEWAY_ISA=ref has no kernels, only the Python twins");
+  const TensorTable* t = kernels_for("product: DROVEWAY_ISA=ref has no kernels, only the Python twins");
   if (p.bias != nullptr && t->elementwise(op_add, int(p.dtype)) == nullptr) refuse("product: no addition of a bias");
   if (activation >= kElementwiseOps || (activation >= 0 && t->elementwise(activation, int(p.dtype)) == nullptr))
     refuse("product: no such activation for this element type");
-
-  Batch batch;
-  for (int d = out.ndim - 3; d >= 0; --d) {
-    const int after = out.ndim - 1 - d;
-    const int64_t n = out.shape[d], a_step = step_of(a, after, n), b_step = step_of(b, after, n), c_step = out.strides[d];
-    if (n == 1) continue;
-    if (batch.dims == 0 && b_step == 0 && a_step == int64_t(p.m) * p.a_row && c_step == int64_t(p.m) * p.c_row) {
-      p.m *= size_t(n);
-      continue;
-    }
-    batch.shape[batch.dims] = n;
-    batch.a[batch.dims] = a_step;
-    batch.b[batch.dims] = b_step;
-    batch.c[batch.dims] = c_step;
-    ++batch.dims;
-  }
-  for (int i = 0, j = batch.dims - 1; i < j; ++i, --j)
-    for (int64_t* steps : {batch.shape, batch.a, batch.b, batch.c}) std::swap(steps[i], steps[j]);
-  p.batch_dims = batch.dims;
-  p.batch_shape = batch.shape;
-  p.a_batch = batch.a;
-  p.b_batch = batch.b;
-  p.c_batch = batch.c;
-
   const Workspace workspace(t->product_workspace(p), "product packing");
   call_kernel([&] { t->product(p, workspace.data()); });
 }
@@ -144,6 +105,12 @@ void dot_row(const TensorTable& t, Dtype dtype, const char* a, ptrdiff_t a_step,
   memcpy(out, &sum, size);
 }
 
+int64_t dot_step(const View& v, int after, int64_t size) {
+  const Stepped found = product_dimension(v, after, size);
+  if (!found.fits) refuse("vecdot: the batches of a and b must broadcast to that of out");
+  return found.step;
+}
+
 struct Dots {
   const TensorTable* table;
   View a, b, out;
@@ -176,8 +143,8 @@ void vecdot(const In& a_in, const In& b_in, const Out& out_in) {
     refuse("vecdot: a and b must be [..., n] and broadcast to out");
   work.n = size_t(a.shape[a.ndim - 1]);
   for (int d = 0; d < out.ndim; ++d) {
-    work.a_step[d] = step_of(a, out.ndim - d, out.shape[d]);
-    work.b_step[d] = step_of(b, out.ndim - d, out.shape[d]);
+    work.a_step[d] = dot_step(a, out.ndim - d, out.shape[d]);
+    work.b_step[d] = dot_step(b, out.ndim - d, out.shape[d]);
   }
   const bool narrow = out.dtype == Dtype::f16 || out.dtype == Dtype::bf16;
   const Workspace workspace(narrow ? 2 * work.n * sizeof(float) : 0, "vecdot copy");

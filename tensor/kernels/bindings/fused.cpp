@@ -10,7 +10,9 @@
 #include "array/caster.hpp"
 #include "array/elementwise.hpp"
 #include "array/in_use.hpp"
+#include "array/product_call.hpp"
 #include "droveway/python_call.hpp"
+#include "workspace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -88,6 +90,44 @@ struct Program {
     }
     if (!ran) throw std::bad_alloc();
   }
+
+  // a · b, then the program on each finished block of rows. Its input 0 is the product, which lies in `product`: an
+  // output of its own, or that output of the program that is written where input 0 is read no more.
+  void run_product(const In& a, const In& b, const Out& product, nb::sequence outs, nb::sequence inputs) {
+    if (program.end != FusedEnd::none || program.inputs < 1 || int(nb::len(outs)) != program.outs ||
+        int(nb::len(inputs)) != program.inputs - 1)
+      throw nb::value_error("fused: after a product a program has no end, and the product as its first input");
+    Out held_out[kFusedOuts];
+    In held_in[kFusedInputs];
+    View views[kFusedOuts + 1 + kFusedInputs];  // outs, the product, other inputs
+    for (int k = 0; k < program.outs; ++k) {
+      if (!held_out[k].load(nb::object(outs[k]).ptr(), true)) throw nb::type_error("fused: an output holds no elements that can be written");
+      views[k] = held_out[k].view();
+    }
+    View* const in = views + program.outs;
+    in[0] = product.view();
+    for (int j = 1; j < program.inputs; ++j) {
+      if (!held_in[j].load(nb::object(inputs[j - 1]).ptr(), false)) throw nb::type_error("fused: an input holds no elements of ours");
+      in[j] = held_in[j].view();
+    }
+    if (!program.check_views(views, in, 0)) throw nb::value_error(program.error());
+    ProductCall call;
+    View others[ProductCall::kMost];
+    for (int k = 0; k < program.outs; ++k) others[k] = views[k];
+    for (int j = 1; j < program.inputs; ++j) others[program.outs + j - 1] = in[j];
+    if (const char* wrong = call.describe(a.view(), b.view(), in[0], others, program.outs + program.inputs - 1)) throw nb::value_error(wrong);
+    const Product& p = call.product;
+    if (p.a_dtype != p.dtype || p.b_dtype != p.dtype || (p.dtype != Dtype::f16 && p.dtype != Dtype::bf16 && p.dtype != Dtype::f32 && p.dtype != Dtype::f64))
+      throw nb::type_error("fused: a product of floats of one type comes before a program");
+    for (int j = 1; j < program.inputs; ++j)
+      if (views_may_overlap(in[0], in[j])) throw nb::value_error("fused: the product overlaps an input");
+    if (views_may_overlap(in[0], a.view()) || views_may_overlap(in[0], b.view())) throw nb::value_error("fused: the product overlaps a factor");
+    for (int k = 0; k < program.outs; ++k)
+      if (views_may_overlap(views[k], a.view()) || views_may_overlap(views[k], b.view())) throw nb::value_error("fused: an output overlaps a factor");
+    call.run_after(program, *table);
+    const Workspace workspace(table->product_workspace(p), "product packing");
+    call_kernel([&] { table->product(p, workspace.data()); });
+  }
 };
 
 }  // namespace
@@ -97,7 +137,9 @@ void bind_fused(nb::module_& m) {
   nb::class_<Program>(m, "FusedProgram", "A chain of elementwise operations that runs in one pass.")
       .def(nb::init<nb::sequence, nb::sequence, nb::sequence, const std::string&, const std::string&>(), "steps"_a,
            "inputs"_a, "outs"_a, "end"_a = "", "isa"_a = "")
-      .def("run", &Program::run, "outs"_a, "inputs"_a, "axes"_a = 0, "Writes the outputs; `axes` trailing dimensions are reduced by an end.");
+      .def("run", &Program::run, "outs"_a, "inputs"_a, "axes"_a = 0, "Writes the outputs; `axes` trailing dimensions are reduced by an end.")
+      .def("run_product", &Program::run_product, "a"_a, "b"_a, "product"_a, "outs"_a, "inputs"_a,
+           "product = a · b, then the program on each finished block of its rows, with the product as first input.");
 }
 
 }  // namespace droveway
