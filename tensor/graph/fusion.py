@@ -13,7 +13,7 @@ from typing import Any
 from tensor.graph.graph import Graph, Step
 from tensor.primitives.fused import FIRST_INPUT, FIRST_OUT, FUSED, Program
 
-__all__ = ["fuse"]
+__all__ = ["fuse", "ordered"]
 
 _NEAR = 8  # steps: a chain does not reach further back, or what it holds would live for long
 _TEMPORARIES, _INPUTS, _OUTS = 8, 56, 8  # what a program has room for
@@ -65,7 +65,7 @@ def _fusable(graph: Graph, step: Step) -> bool:
 def _fuse_part(graph: Graph, steps: list[Step], needs: dict[int, list[Any]]) -> list[Step]:
     nodes = _grouped(graph, steps)
     out: list[Step] = []
-    for node in _ordered(nodes):
+    for node in ordered(nodes):
         out += [node] if isinstance(node, Step) else _compiled(graph, node.steps, needs)
     return _with_ends(graph, out, needs)
 
@@ -136,7 +136,7 @@ def _same_shape(graph: Graph, group: _Group, v: int) -> bool:
     return bool(graph.specs[group.steps[0].outputs[0]].shape == graph.specs[v].shape)
 
 
-def _ordered(nodes: list[Step | _Group]) -> list[Step | _Group]:
+def ordered(nodes: list[Any]) -> list[Any]:
     """In an order in which each node follows those that it reads from: depth first, which keeps lives short."""
     maker: dict[int, int] = {}
     for at, node in enumerate(nodes):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tensor.primitives.primitive import Primitive
 from tensor.primitives.spec import Spec
 
 __all__ = ["Graph", "Step"]
@@ -21,7 +20,7 @@ class Step:
     `again` marks a step that makes a second time what was dropped to need less memory.
     """
 
-    primitive: Primitive
+    primitive: Any  # a row of the registry, or a BodyRow
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     params: Any = None

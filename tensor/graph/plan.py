@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensor.errors import BudgetExceeded
+from tensor.graph.body import BodyRow
 from tensor.graph.graph import Graph, Step
 from tensor.primitives.spec import total_bytes
 
-__all__ = ["ALIGNMENT", "Buffer", "Plan", "live_bytes", "plan_buffers", "plan_graph"]
+__all__ = ["ALIGNMENT", "Buffer", "Plan", "live_bytes", "overwritten", "plan_buffers", "plan_graph"]
 
 ALIGNMENT = 64  # bytes
 
@@ -53,6 +54,12 @@ class Plan:
     lower_bound_bytes: int = 0  # the most that is alive at once: no order of places can do with less
     steps: list[str] = field(default_factory=list)
     again: list[bool] = field(default_factory=list)  # the steps that make a second time what was dropped
+
+    rooms: dict[int, int] = field(default_factory=dict)  # step with bodies → the buffer that it works in
+
+    def room_at(self, step: int) -> int:
+        """Where in the arena a step with bodies works."""
+        return self.buffers[self.rooms[step]].offset if step in self.rooms else 0
 
     @property
     def recomputed(self) -> list[str]:
@@ -114,6 +121,7 @@ def plan_buffers(graph: Graph) -> Plan:
     results = _with_bases(graph)
     last_read = _last_reads(graph)
     whole: set[int] = set()  # values that fill their buffer in C order
+    rooms: dict[int, int] = {}
     for at, step in enumerate(graph.steps):
         if step.is_view or step.changes:
             places = (0,) if step.is_view else step.primitive.in_place
@@ -135,8 +143,13 @@ def plan_buffers(graph: Graph) -> Plan:
             fresh.append(b)
             buffer_of[v] = b
             values[b].append(v)
+        need = step.primitive.room(step.params) if isinstance(step.primitive, BodyRow) else 0
+        if need:
+            rooms[at] = len(buffers)
+            buffers.append(Buffer("temporary", -1, need, at, at, name=f"what {step.primitive.name} works in"))
+            values.append([])
     for b, held in enumerate(values):
-        buffers[b].last = max(buffers[b].last, *(last_read.get(v, -1) for v in held))
+        buffers[b].last = max(buffers[b].last, *(last_read.get(v, -1) for v in held), -1)
         if not results.isdisjoint(held):
             buffers[b].kind = "output"
     return Plan(
@@ -148,6 +161,7 @@ def plan_buffers(graph: Graph) -> Plan:
         [_workspace(graph, s) for s in graph.steps],
         steps=[s.primitive.name for s in graph.steps],
         again=[s.again and not s.is_view for s in graph.steps],
+        rooms=rooms,
     )
 
 
@@ -187,7 +201,7 @@ def _workspace(graph: Graph, step: Step) -> int:
     return 0 if rule is None else int(rule(tuple(graph.specs[v] for v in step.inputs), step.params))
 
 
-def _overwritten(graph: Graph, step: Step, k: int) -> tuple[int, ...]:
+def overwritten(graph: Graph, step: Step, k: int) -> tuple[int, ...]:
     """The inputs over which the step may write its result k: it reads each element before it writes that place."""
     if step.primitive.op >= 0:
         return step.inputs
@@ -195,6 +209,9 @@ def _overwritten(graph: Graph, step: Step, k: int) -> tuple[int, ...]:
     if step.primitive.name == "fused":
         program = params["program"]
         return tuple([step.inputs[j] for j in program.overwrites(k)])
+    if isinstance(step.primitive, BodyRow):
+        once = [step.inputs[j] for j in step.primitive.overwrites(params, k)]
+        return tuple([v for v in once if step.inputs.count(v) == 1])
     if step.primitive.name in _LINES:  # a line is read before it is written, if no copy of another type lies between
         spec = graph.specs[step.outputs[0]]
         if params["axis"] == len(spec.shape) - 1 and spec.dtype.name in ("float32", "float64"):
@@ -223,7 +240,7 @@ def _taken_over(
     if v in results:
         return -1
     spec = graph.specs[v]
-    for u in _overwritten(graph, step, k):
+    for u in overwritten(graph, step, k):
         b = buffer_of[u]
         if b < 0 or b in fresh or u not in whole or graph.specs[u].shape != spec.shape:
             continue

@@ -28,7 +28,7 @@ def nanoseconds(graph: Graph, step: Step) -> float:
     if step.is_view:
         return 0.0
     nbytes, flops = step.primitive.cost(specs, outs, step.params)
-    return nbytes * 0.1 + flops * (0.025 if step.primitive.category in _PRODUCTS else 0.1)
+    return float(nbytes * 0.1 + flops * (0.025 if step.primitive.category in _PRODUCTS else 0.1))
 
 
 @dataclass(slots=True)

@@ -40,8 +40,9 @@ def encode(text: GraphText) -> str:
     order = [*graph.inputs, *graph.constants]
     for step in graph.steps:
         order += step.outputs
-        if REGISTRY.get(step.primitive.name) is not step.primitive:
-            raise ValueError(f"{graph.name}: step {step.primitive.name} is no row of the registry, and cannot be saved")
+        name = str(step.primitive.name)
+        if id(REGISTRY.get(name)) != id(step.primitive):
+            raise ValueError(f"{graph.name}: step {name} is no row of the registry, and cannot be saved")
         if step.changes:
             raise ValueError(f"{graph.name}: step {step.primitive.name} overwrites its inputs, and cannot be saved")
     for v in order:
@@ -53,7 +54,7 @@ def encode(text: GraphText) -> str:
         where = f"{graph.name}: step {step.primitive.name}"
         params = None if step.params is None else _sorted({k: _value(where, x) for k, x in step.params.items()})
         made = [_spec(graph.specs[v]) for v in step.outputs]
-        steps.append([step.primitive.name, [number[v] for v in step.inputs], params, made])
+        steps.append([str(step.primitive.name), [number[v] for v in step.inputs], params, made])
     members = (
         graph.name,
         [_spec(graph.specs[v]) for v in graph.inputs],

@@ -7,12 +7,14 @@ from typing import Any
 
 from tensor import _kernels
 from tensor.autograd.pytree import TreeDef
-from tensor.graph.canonical import renumbered
+from tensor.graph.blocks import with_blocks
+from tensor.graph.canonical import canonical, renumbered
 from tensor.graph.epilogues import with_products
 from tensor.graph.fusion import fuse
 from tensor.graph.graph import Graph
 from tensor.graph.machine import Machine
 from tensor.graph.plan import Plan, plan_graph
+from tensor.graph.recognise import with_softmax
 from tensor.graph.recompute import recomputed
 from tensor.random_stream import Stream, fed
 
@@ -55,7 +57,9 @@ class Variant:
         self._bound = bound
         self._fusion = fusion
         self.source = renumbered(graph)
-        self._chains = fuse(graph) if fusion else graph  # products apart: a chain alone is cheap to run again
+        self._chains = (
+            fuse(canonical(with_softmax(graph))) if fusion else graph
+        )  # products apart: a chain alone is cheap to run again
         self._plans = [self._finished(self._chains)]
         self._tried: int | None = None  # bytes for which no plan was found
         self._lock = threading.Lock()
@@ -97,7 +101,7 @@ class Variant:
     def _finished(self, graph: Graph, limit: int | None = None) -> tuple[Graph, Plan]:
         """The graph with products and chains joined, unless only apart they fit, and its plan."""
         if self._fusion:
-            joined = renumbered(with_products(graph))
+            joined = renumbered(with_products(with_blocks(graph)))
             plan = plan_graph(joined)
             if limit is None or plan.peak_bytes <= limit:
                 joined.verify()
