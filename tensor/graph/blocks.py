@@ -144,29 +144,36 @@ def _grouped(graph: Graph, steps: list[Step]) -> list[Step | _Group]:
         home, d = _home(graph, step, number, group_of, behind, reached)
         if home is not None and number - home.last > _NEAR:
             home = None
+        before = 0 if home is None else _reach(home, behind)
         if home is None and d >= 0:
             home = _Group(number, graph.specs[step.outputs[0]].shape[d])
             nodes.append(home)
-        if home is None:
-            nodes.append(step)
-        else:
-            home.steps.append(step)
-            home.last = number
-            for v in step.outputs:
-                home.axis[v] = d
         for v in step.inputs:
             other = group_of.get(v)
             if other is not None and other is not home:
                 reached |= other.bits
-        for v in step.outputs:
-            behind[v] = reached
-            if home is not None:
-                group_of[v] = home
-        if home is not None:
-            for s in home.steps:
-                for v in s.outputs:
-                    behind[v] |= reached
+        if home is None:
+            nodes.append(step)
+            behind |= dict.fromkeys(step.outputs, reached)
+            continue
+        home.steps.append(step)
+        home.last = number
+        group_of |= dict.fromkeys(step.outputs, home)
+        home.axis |= dict.fromkeys(step.outputs, d)
+        reached |= before
+        for s in home.steps:  # whoever reads a member waits for all that the group waits for
+            behind |= dict.fromkeys(s.outputs, reached)
+        if reached & ~before:  # and so does whoever waits for the group already
+            behind |= {u: waits | reached for u, waits in behind.items() if waits & home.bits}
     return nodes
+
+
+def _reach(group: _Group, behind: dict[int, int]) -> int:
+    found = 0
+    for s in group.steps:
+        for v in s.outputs:
+            found |= behind[v]
+    return found
 
 
 def _home(
