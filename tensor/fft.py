@@ -5,8 +5,8 @@ Computed in float64 and rounded once to the type of the input. docs/accuracy.md 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Literal
 
 from tensor import _kernels
@@ -181,8 +181,8 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None)
     >>> tn.fft.fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
-    numbers = [*range((n - 1) // 2 + 1), *range(-(n // 2), 0)]
-    return _frequencies("fftfreq", n, numbers, d, dtype, device)
+    n = _length("fftfreq", n)
+    return _frequencies("fftfreq", n, ((0, (n + 1) // 2), (-(n // 2), 0)), d, dtype, device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
@@ -192,7 +192,8 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
     >>> tn.fft.rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """
-    return _frequencies("rfftfreq", n, list(range(n // 2 + 1)), d, dtype, device)
+    n = _length("rfftfreq", n)
+    return _frequencies("rfftfreq", n, ((0, n // 2 + 1),), d, dtype, device)
 
 
 def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
@@ -219,7 +220,7 @@ def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tenso
 
 
 def _divisor(name: str, norm: str, table: dict[str, int]) -> int:
-    if norm not in table:
+    if not isinstance(norm, str) or norm not in table:
         raise ValueError(f"{name}: norm must be 'backward', 'ortho' or 'forward', got {norm!r}")
     return table[norm]
 
@@ -272,10 +273,8 @@ def _along(name: str, x: Tensor, n: int | None, axis: int, run: Any) -> Tensor:
 
 def _resized(name: str, x: Tensor, axis: int, n: int | None) -> Tensor:
     have = x.shape[axis]
-    if n is None or n == have:
+    if n is None or _length(name, n) == have:
         return x
-    if n < 1:
-        raise ShapeError(f"{name}: n must be at least 1, got {n}")
     if n < have:
         return x[(*(slice(None),) * axis, slice(0, n))]
     from tensor.functions.manipulation import pad
@@ -286,9 +285,7 @@ def _resized(name: str, x: Tensor, axis: int, n: int | None) -> Tensor:
 def _to_real(name: str, x: Tensor, n: int | None, axis: int, divide: int) -> Tensor:
     y = _as_complex(name, x)
     at = _axis(name, axis, y.ndim)
-    count = 2 * (y.shape[at] - 1) if n is None else n
-    if count < 1:
-        raise ShapeError(f"{name}: n must be at least 1, got {count}")
+    count = _length(name, 2 * (y.shape[at] - 1) if n is None else n)
     return _along(name, y, count // 2 + 1, at, lambda z: rules.apply(IRFFT, (z,), {"n": count, "divide": divide}))
 
 
@@ -316,20 +313,31 @@ def _several(name: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] 
     return x
 
 
-def _frequencies(name: str, n: int, numbers: list[int], d: float, dtype: Any, device: Any) -> Tensor:
-    if n < 1:
-        raise ShapeError(f"{name}: n must be at least 1, got {n}")
+def _length(name: str, n: Any) -> int:
+    """n as an int from 1 up."""
+    try:
+        count = index(n)
+    except TypeError:
+        raise TypeError(f"{name}: n must be an int, got {type(n).__name__}") from None
+    if count < 1:
+        raise ShapeError(f"{name}: n must be at least 1, got {count}")
+    return count
+
+
+def _frequencies(name: str, n: int, ranges: Sequence[tuple[int, int]], d: float, dtype: Any, device: Any) -> Tensor:
     from tensor.float_mode import plain_mode
-    from tensor.functions.creation import asarray
+    from tensor.functions.creation import arange
     from tensor.functions.dtypes import dtype_of
+    from tensor.functions.manipulation import concat
+    from tensor.functions.promotion import cast_to
 
     wanted = dtype_of("float32" if dtype is None else dtype)
     if wanted.name not in ("float16", "bfloat16", "float32", "float64"):
         raise DtypeError(f"{name}: {wanted.name} cannot hold frequencies")
     with plain_mode():
         width = n * float(d)
-        values = [k / width if width else math.copysign(math.inf, k) if k else math.nan for k in numbers]
-    return asarray(values, dtype=wanted, device=device)
+    parts = [arange(start, stop, dtype="int64", device=device) for start, stop in ranges]
+    return cast_to(cast_to(concat(parts, axis=0), "float64") / width, wanted)
 
 
 def _shifted(name: str, x: Tensor, axes: int | Sequence[int] | None, by: Any) -> Tensor:

@@ -18,7 +18,7 @@ from tensor.functions.manipulation import broadcast_shapes, broadcast_to, stack
 from tensor.functions.promotion import cast_to, operands
 from tensor.functions.tridiagonal import tridiagonal_solve
 from tensor.primitives import decompositions, rules  # noqa: F401 (their rows)
-from tensor.primitives.linalg import adjoint
+from tensor.primitives.linalg import adjoint, matrix_batch, real_type
 
 __all__ = [
     "EighResult",
@@ -170,6 +170,7 @@ def eigvalsh(x: Tensor, /) -> Tensor:
     >>> tn.linalg.eigvalsh(tn.asarray([[0.0, 1], [1, 0]])).tolist()
     [-1.0, 1.0]
     """
+    matrix_batch("eigvalsh", _tensor("eigvalsh", x), square=True)
     return eigh(x).eigenvalues
 
 
@@ -193,6 +194,7 @@ def svdvals(x: Tensor, /) -> Tensor:
     >>> tn.linalg.svdvals(tn.asarray([[3.0, 0], [0, 4]])).tolist()
     [4.0, 3.0]
     """
+    matrix_batch("svdvals", _tensor("svdvals", x), square=False)
     return svd(x, full_matrices=False).S
 
 
@@ -281,6 +283,7 @@ def logdet(x: Tensor, /) -> Tensor:
 
     if _tensor("logdet", x).dtype.name not in ("float32", "float64"):
         raise DtypeError(f"logdet: expected float32 or float64, got {x.dtype.name} (hint: slogdet)")
+    matrix_batch("logdet", x, square=True)
     sign, size = slogdet(x)
     return where(sign < 0, full((), math.nan, dtype=x.dtype, device=x.device), size)
 
@@ -298,12 +301,13 @@ def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
     from tensor.functions.creation import ones, zeros
     from tensor.functions.elementwise import where
 
-    u, s, vh = svd(x, full_matrices=False)
+    u, s, vh = svd(_in_double("pinv", x), full_matrices=False)
     if s.shape[-1] == 0:
         return zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtype=x.dtype, device=x.device)
     kept = s > _cutoff(x, s, rtol)
-    inverse = where(kept, 1 / where(kept, s, ones((), dtype=s.dtype, device=s.device)), zeros((), dtype=s.dtype))
-    return (adjoint(vh) * cast_to(inverse.unsqueeze(-2), x.dtype)) @ adjoint(u)
+    one, nothing = ones((), dtype=s.dtype, device=s.device), zeros((), dtype=s.dtype, device=s.device)
+    inverse = where(kept, 1 / where(kept, s, one), nothing)
+    return cast_to((adjoint(vh) * cast_to(inverse.unsqueeze(-2), u.dtype)) @ adjoint(u), x.dtype)
 
 
 def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
@@ -316,7 +320,7 @@ def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
     from tensor import sum
     from tensor.functions.creation import zeros
 
-    s = svdvals(x)
+    s = svdvals(_in_double("matrix_rank", x))
     if s.shape[-1] == 0:
         return zeros(s.shape[:-1], dtype="int64", device=x.device)
     return sum(cast_to(s > _cutoff(x, s, rtol), "int64"), axis=-1)
@@ -325,14 +329,21 @@ def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
 def cond(x: Tensor, /) -> Tensor:
     """The condition number of x[..., m, n] in the 2-norm: the largest singular value over the smallest.
 
+    inf where the smallest is 0, also for a matrix of zeros.
+
     >>> import tensor as tn
     >>> tn.linalg.cond(tn.asarray([[4.0, 0], [0, 2]])).item()
     2.0
     """
-    s = svdvals(x)
+    from tensor.functions.creation import full
+    from tensor.functions.elementwise import where
+
+    s = svdvals(_in_double("cond", x))
     if s.shape[-1] == 0:
         raise ShapeError(f"cond: the matrix has no elements, shape {x.shape}")
-    return s[..., 0] / s[..., -1]
+    least = s[..., -1]
+    infinite = full((), math.inf, dtype=s.dtype, device=s.device)
+    return cast_to(where(least == 0, infinite, s[..., 0] / least), real_type(x))
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
@@ -493,6 +504,12 @@ def _tensor(name: str, x: Any) -> Tensor:
     if not isinstance(x, _kernels.Tensor):
         raise TypeError(f"{name}: expected a Tensor, got {type(x).__name__} (hint: asarray)")
     return x
+
+
+def _in_double(name: str, x: Any) -> Tensor:
+    """The matrices in float64 or complex128, in which singular values of float32 ones neither overflow nor vanish."""
+    matrix_batch(name, _tensor(name, x), square=False)
+    return cast_to(x, {"float32": "float64", "complex64": "complex128"}.get(x.dtype.name, x.dtype.name))
 
 
 def _floating(name: str, x: Any) -> None:

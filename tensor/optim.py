@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tensor import _kernels
@@ -67,6 +68,17 @@ def _number(owner: str, name: str, value: Any, low: float, high: float = math.in
     return number
 
 
+def _require_apart(owner: str, members: list[_Parameter]) -> None:
+    """ValueError where two parameters share memory: a step would change it twice, in no order."""
+    ranges = sorted((p.tensor.data_address, p.tensor.nbytes, i) for i, p in enumerate(members) if p.tensor.nbytes)
+    for (start, length, i), (following, _, j) in pairwise(ranges):
+        if following < start + length:
+            first, second = members[min(i, j)], members[max(i, j)]
+            if first.tensor is second.tensor:
+                raise ValueError(f"{owner}: a tensor is given twice")
+            raise ValueError(f"{owner}: parameters {first.name!r} and {second.name!r} share memory")
+
+
 class Optimizer:
     """What SGD and AdamW share. `groups` is a list of dicts of numbers, each with its parameters."""
 
@@ -92,12 +104,13 @@ class Optimizer:
             self._parameters.append([_Parameter(name, x) for name, x in pairs])
         if not names:
             raise ValueError(f"{type(self).__name__}: no parameters were given")
-        if len({id(p.tensor) for group in self._parameters for p in group}) < len(names):
-            raise ValueError(f"{type(self).__name__}: a tensor is given twice")
+        _require_apart(type(self).__name__, [p for group in self._parameters for p in group])
 
     # --- to be said by each optimizer --------------------------------------------------------------------------------
 
     _buffers: Sequence[str] = ()
+    _numbers: Sequence[str] = ()  # those of _buffers that are floats from 0 to below 1, not tensors
+    _optional: Sequence[str] = ()  # those that a parameter may have no state of
 
     def _checked(self, numbers: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
@@ -177,20 +190,34 @@ class Optimizer:
                 f"{type(self).__name__}: state has {', '.join(sorted(kinds))}, got {', '.join(sorted(tree))}"
             )
         members = {p.name: p for group in self._parameters for p in group}
-        unknown = sorted(set(tree["step"]) - set(members))
-        if unknown:
-            raise KeyError(f"{type(self).__name__}: state of an unknown parameter {unknown[0]!r}")
+        for kind in sorted(kinds):
+            unknown = sorted(set(tree[kind]) - set(members))
+            if unknown:
+                raise KeyError(f"{type(self).__name__}: state of an unknown parameter {unknown[0]!r}")
+            missing = sorted(set(tree["step"]) - set(tree[kind])) if kind not in self._optional else ()
+            if missing:
+                raise KeyError(f"{type(self).__name__}: {kind} of {missing[0]!r} is missing")
         loaded: list[tuple[_Parameter, int, dict[str, Any]]] = []
         for name, step in tree["step"].items():
-            if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step < 2**31:
-                raise ValueError(f"{type(self).__name__}: the step of {name!r} must be from 1 to 2^31 - 1, got {step}")
+            if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step < 2**63:
+                raise ValueError(f"{type(self).__name__}: the step of {name!r} must be from 1 to 2^63 - 1, got {step}")
             state: dict[str, Any] = {}
             for kind in self._buffers:
                 if name not in tree[kind]:
                     continue
                 value = tree[kind][name]
-                if isinstance(value, _kernels.Tensor):
+                if kind in self._numbers:
+                    if type(value) is not float or not 0 <= value < 1:
+                        owner = type(self).__name__
+                        raise ValueError(
+                            f"{owner}: {kind} of {name!r} must be a float from 0 to below 1, got {value!r}"
+                        )
+                else:
                     x = members[name].tensor
+                    if not isinstance(value, _kernels.Tensor):
+                        raise TypeError(
+                            f"{type(self).__name__}: {kind} of {name!r} must be a Tensor, got {type(value).__name__}"
+                        )
                     if value.shape != x.shape or value.dtype != x.dtype:
                         raise ShapeError(f"{type(self).__name__}: {kind} of {name!r} does not fit its parameter")
                     value = value.detach().clone().contiguous()
@@ -253,7 +280,7 @@ class SGD(Optimizer):
     (True, 0.5)
     """
 
-    _buffers = ("momentum",)
+    _buffers = _optional = ("momentum",)
 
     def __init__(
         self,
@@ -322,6 +349,7 @@ class AdamW(Optimizer):
     """
 
     _buffers = ("first", "second", "power1", "power2")
+    _numbers = ("power1", "power2")
 
     def __init__(
         self,
@@ -337,9 +365,9 @@ class AdamW(Optimizer):
     def _checked(self, numbers: dict[str, Any]) -> dict[str, Any]:
         for name in ("lr", "eps", "weight_decay"):
             numbers[name] = _number("AdamW", name, numbers[name], 0.0)
-        betas = tuple(numbers["betas"])
-        if len(betas) != 2:
+        if not isinstance(numbers["betas"], (tuple, list)) or len(numbers["betas"]) != 2:
             raise ValueError(f"AdamW: betas must be two numbers, got {numbers['betas']}")
+        betas = tuple(numbers["betas"])
         numbers["betas"] = tuple(_number("AdamW", "beta", b, 0.0, 1.0, below=True) for b in betas)
         return numbers
 
@@ -386,7 +414,13 @@ def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> Tensor:
     (5.0, [0.5999999046325684, 0.7999998331069946])
     """
     limit = _number("clip_grad_norm_", "max_norm", max_norm, 0.0)
-    members = [x for x in parameters if x.grad is not None]
+    if isinstance(parameters, _kernels.Tensor):
+        raise TypeError("clip_grad_norm_: parameters must be an iterable of tensors, got a Tensor (hint: [x])")
+    given = list(parameters)
+    for x in given:
+        if not isinstance(x, _kernels.Tensor):
+            raise TypeError(f"clip_grad_norm_: parameters must be Tensors, got {type(x).__name__}")
+    members = [x for x in {id(x): x for x in given}.values() if x.grad is not None]
     from tensor.functions.axes import reduced
     from tensor.functions.creation import zeros
     from tensor.functions.manipulation import stack

@@ -54,7 +54,7 @@ class CSR:
 
     def to_dense(self) -> Tensor:
         """The matrix with its zeros, [m, k]."""
-        return _dense(self)
+        return self.to_coo().to_dense()
 
     def to_scipy(self) -> Any:
         """scipy's csr_array over copies of the stored values."""
@@ -88,8 +88,8 @@ class COO:
         return spmm(self, dense)
 
     def to_dense(self) -> Tensor:
-        """The matrix with its zeros, [m, k]."""
-        return _dense(self)
+        """The matrix with its zeros, [m, k]; duplicates add in the order of `sum`."""
+        return _scattered(self.values, self.rows * self.shape[1] + self.columns, self.shape)
 
     def to_scipy(self) -> Any:
         """scipy's coo_array over copies of the stored values."""
@@ -128,7 +128,14 @@ class BSR:
 
     def to_dense(self) -> Tensor:
         """The matrix with its zeros, [m, k]."""
-        return _dense(self)
+        from tensor.functions.creation import arange
+
+        _, r, c = self.values.shape
+        device = self.values.device
+        rows = rules.apply(sparse.CSR_ROWS, (self.starts,), {"count": self.values.shape[0]})
+        within = arange(r, device=device).reshape((r, 1)) * self.shape[1] + arange(c, device=device)
+        corners = rows * (r * self.shape[1]) + self.columns * c
+        return _scattered(self.values, corners.reshape((-1, 1, 1)) + within, self.shape)
 
     def to_scipy(self) -> Any:
         """scipy's bsr_array over copies of the stored values."""
@@ -180,6 +187,11 @@ def sddmm(a: Tensor, b: Tensor, mask: CSR | COO) -> CSR | COO:
     """
     if not isinstance(mask, (CSR, COO)):
         raise TypeError(f"sddmm: the mask must be a CSR or COO matrix, got {type(mask).__name__}")
+    for x in (a, b):
+        if not isinstance(x, _kernels.Tensor):
+            raise TypeError(f"sddmm: expected Tensors, got {type(x).__name__} (hint: asarray)")
+        if x.ndim != 2:
+            raise ShapeError(f"sddmm: expected matrices, got shapes {a.shape} and {b.shape}")
     if (a.shape[0], b.shape[-1]) != mask.shape:
         raise ShapeError(f"sddmm: a {a.shape} and b {b.shape} do not make the mask's shape {mask.shape}")
     rows = mask.rows() if isinstance(mask, CSR) else mask.rows
@@ -227,7 +239,8 @@ def _numpy(x: Tensor) -> Any:
 
 
 def _check(name: str, shape: tuple[int, int], values: Tensor, ndim: int, **indices: Tensor) -> None:
-    if len(shape) != 2 or any(not isinstance(n, int) or n < 0 for n in shape):
+    two = isinstance(shape, (tuple, list)) and len(shape) == 2
+    if not two or any(not isinstance(n, int) or isinstance(n, bool) or n < 0 for n in shape):
         raise ShapeError(f"{name}: shape must be two numbers from 0 up, got {shape}")
     for what, x in {"values": values, **indices}.items():
         if not isinstance(x, _kernels.Tensor):
@@ -274,7 +287,10 @@ def _product(name: str, a: Any, dense: Tensor, run: Any) -> Tensor:
     return run(dense) if dense.ndim == 2 else run(dense.unsqueeze(-1)).reshape((-1,))
 
 
-def _dense(a: Any) -> Tensor:
-    from tensor.functions.creation import eye
+def _scattered(values: Tensor, places: Tensor, shape: tuple[int, int]) -> Tensor:
+    """Zeros with the values added at places that count through the rows."""
+    from tensor.functions.creation import zeros
+    from tensor.functions.index_moves import scatter_add
 
-    return a @ eye(a.shape[1], dtype=a.values.dtype, device=a.values.device)
+    flat = zeros((shape[0] * shape[1],), dtype=values.dtype, device=values.device)
+    return scatter_add(flat, 0, places.reshape((-1,)), values.reshape((-1,))).reshape(tuple(shape))

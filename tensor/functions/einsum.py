@@ -47,6 +47,8 @@ def einsum(equation: str, /, *tensors: Tensor) -> Tensor:
 
 
 def _parsed(equation: str, tensors: tuple[Tensor, ...]) -> tuple[list[Labels], Labels]:
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum: the equation must be a str, got {type(equation).__name__}")
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     parts = left.split(",")

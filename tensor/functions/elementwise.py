@@ -327,14 +327,15 @@ def _bound(value: Operand, x: Tensor) -> Tensor:
 def pow(x1: Operand, x2: Operand, /) -> Tensor:
     """x1 to the power x2; 0 to the power 0 is 1, a negative base to a fraction NaN.
 
-    ValueError for integers to a negative power.
+    ValueError for integers to a negative power; inside a transformation, where values are not known, these are
+    truncated: 0 but for bases of 1 and −1.
 
     >>> import tensor as tn
     >>> tn.pow(tn.asarray(3), 4).item()
     81
     """
     a, b = operands("pow", x1, x2)
-    if b.dtype.name.startswith("int") and bool((b < 0).any()):
+    if b.dtype.name.startswith("int") and not b.is_traced and bool((b < 0).any()):
         raise ValueError("pow: integers to a negative power are no integers (hint: astype(x, float32))")
     return _arithmetic("pow", a, b)
 

@@ -11,6 +11,7 @@ from typing import Any
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
 from tensor.functions.axes import one_axis, run, tensor_of
+from tensor.functions.indexing import signed
 from tensor.functions.promotion import cast_to
 
 __all__ = [
@@ -40,7 +41,7 @@ def _indices(name: str, index: Any) -> Tensor:
         if i.size == 0 and not isinstance(index, _kernels.Tensor):
             return cast_to(i, "int64")
         raise DtypeError(f"{name}: indices must be integers, got {i.dtype.name}")
-    return cast_to(i, "int64")
+    return signed(i)
 
 
 def take(x: Tensor, indices: Any, /, *, axis: int | None = None) -> Tensor:

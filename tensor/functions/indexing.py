@@ -109,9 +109,16 @@ def _where_true(mask: Tensor) -> tuple[Tensor, ...]:
 def _checked(index: Tensor, n: int, d: int) -> Tensor:
     """The index counted from the front, in int64. IndexError where it leaves the dimension."""
     if index.is_traced:
-        i = index.to("int64")
+        i = signed(index)
         return _function("where")(i < 0, i + n, i)
     return _kernels.wrap_index(index, n, d)
+
+
+def signed(index: Tensor) -> Tensor:
+    """Integers as int64; those of uint64 that it does not hold are its largest number, which is no index either."""
+    if index.dtype.name == "uint64":
+        index = _function("minimum")(index, _kernels.full((), 2**63 - 1, "uint64", index.device))
+    return index.to("int64")
 
 
 def _function(name: str) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 from tensor import _kernels
-from tensor.errors import AxisError, ShapeError
+from tensor.errors import AxisError, DtypeError, ShapeError
 
 Tensor = Any
 Axes = Any  # int | Sequence[int]
@@ -33,6 +34,18 @@ __all__ = [
     "tile",
     "unstack",
 ]
+
+
+def _int(value: Any, what: str) -> int:
+    """The value as an int; TypeError for floats and what else is none."""
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be an int, got {type(value).__name__}") from None
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def _axis(axis: int, ndim: int, name: str) -> int:
@@ -254,11 +267,14 @@ def roll(x: Tensor, /, shift: Axes, *, axis: Axes | None = None) -> Tensor:
     [3, 0, 1, 2]
     """
     if axis is None:
-        if not isinstance(shift, int):
+        if _is_row(shift):
             raise ValueError("roll: several shifts need as many axes")
-        return roll(x.reshape((-1,)), shift, axis=0).reshape(x.shape)
+        return roll(x.reshape((-1,)), _int(shift, "roll: shift"), axis=0).reshape(x.shape)
     given = (axis,) if isinstance(axis, int) else tuple(axis)
-    shifts = (shift,) * len(given) if isinstance(shift, int) else tuple(shift)
+    if _is_row(shift):
+        shifts = tuple(_int(s, "roll: shift") for s in shift)
+    else:
+        shifts = (_int(shift, "roll: shift"),) * len(given)
     if len(shifts) != len(given):
         raise ValueError(f"roll: {len(shifts)} shifts for {len(given)} axes")
     moved = x
@@ -279,7 +295,9 @@ def tile(x: Tensor, repetitions: Sequence[int], /) -> Tensor:
     >>> tile(tn.arange(2), (2, 2)).tolist()
     [[0, 1, 0, 1], [0, 1, 0, 1]]
     """
-    times = tuple(repetitions)
+    if not _is_row(repetitions):
+        raise TypeError(f"tile: repetitions must be a sequence of ints, got {type(repetitions).__name__}")
+    times = tuple(_int(t, "tile: repetitions") for t in repetitions)
     if any(t < 0 for t in times):
         raise ValueError(f"tile: repetitions must not be negative, got {times}")
     rank = max(len(times), x.ndim)
@@ -302,11 +320,13 @@ def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     at = _axis(axis, x.ndim, "repeat")
     n = x.shape[at]
     if isinstance(repeats, _kernels.Tensor):
+        if repeats.dtype.kind not in ("signed integer", "unsigned integer"):
+            raise DtypeError(f"repeat: numbers of repetitions must be integers, got {repeats.dtype.name}")
         counts = repeats.reshape((-1,)).tolist()
-    elif isinstance(repeats, int):
-        counts = [repeats]
+    elif _is_row(repeats):
+        counts = [_int(r, "repeat: a number of repetitions") for r in repeats]
     else:
-        counts = [int(r) for r in repeats]
+        counts = [_int(repeats, "repeat: the number of repetitions")]
     if any(c < 0 for c in counts):
         raise ValueError("repeat: a number of repetitions is negative")
     before, after = x.shape[:at], x.shape[at + 1 :]
@@ -315,21 +335,34 @@ def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
         return wide.clone().reshape((*before, n * counts[0], *after))
     if len(counts) != n:
         raise ShapeError(f"repeat: {len(counts)} numbers of repetitions for {n} elements")
-    index = [i for i, c in enumerate(counts) for _ in range(c)]
-    return x[(*(slice(None),) * at, _kernels.asarray(index, "int64"))]
+    from tensor.functions.creation import arange
+    from tensor.functions.searching import searchsorted
+    from tensor.functions.statistics import cumsum
+
+    if sum(counts) >= 2**63:
+        raise ShapeError(f"repeat: {sum(counts)} elements are more than there are addresses")
+    places = arange(sum(counts), dtype="int64", device=x.device)  # refuses what is too much before anything is made
+    ends = cumsum(_kernels.asarray(counts, "int64", x.device), axis=0)
+    return x[(*(slice(None),) * at, searchsorted(ends, places, side="right"))]
 
 
 def pad(x: Tensor, widths: Any, /, *, value: complex = 0) -> Tensor:
     """One value put before and behind the elements: widths is (before, behind), or such a pair for each dimension.
 
+    TypeError for widths that are no ints, ShapeError for another number of pairs and for negative widths.
+
     >>> import tensor as tn
     >>> pad(tn.asarray([1, 2]), (1, 2)).tolist()
     [0, 1, 2, 0, 0]
     """
+    if not _is_row(widths):
+        raise TypeError(f"pad: widths must be (before, behind), or such a pair for each dimension, got {widths!r}")
     pairs = tuple(widths)
-    if len(pairs) == 2 and all(isinstance(w, int) for w in pairs):
+    if len(pairs) == 2 and not any(_is_row(w) for w in pairs):
         pairs = (pairs,) * x.ndim
     if len(pairs) != x.ndim:
         raise ShapeError(f"pad: {len(pairs)} pairs of widths for {x.ndim} dimensions")
+    if not all(_is_row(w) and len(w) == 2 for w in pairs):
+        raise ShapeError(f"pad: widths must be a pair of lengths for each of {x.ndim} dimensions, got {widths!r}")
     fill = _kernels.full((), value, x.dtype, x.device)
-    return _row("pad", x, fill, widths=tuple((int(a), int(b)) for a, b in pairs))
+    return _row("pad", x, fill, widths=tuple((_int(a, "pad: a width"), _int(b, "pad: a width")) for a, b in pairs))

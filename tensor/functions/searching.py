@@ -82,5 +82,7 @@ def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor |
     if sorter is not None:
         from tensor.functions.index_moves import take
 
+        if tensor_of("searchsorted", sorter).shape != x1.shape:
+            raise ShapeError(f"searchsorted: sorter must have the shape {x1.shape} of x1, got {sorter.shape}")
         x1 = take(x1, sorter, axis=0)
     return run("searchsorted", "sorting", (x1.detach(), values.detach()), {"right": side == "right"})

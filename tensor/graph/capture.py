@@ -39,6 +39,10 @@ class _Recorder(Main):
             return x.value
         found = self.known.get(id(x))
         if found is None:
+            if x.is_traced:
+                raise TraceError(
+                    f"{self.name}: {x!r} comes from another transformation (hint: capture the outermost function)"
+                )
             found = self.graph.value(Spec(x.shape, x.dtype, x.device))
             self.graph.constants[found] = x
             self.known[id(x)] = found
