@@ -8,7 +8,7 @@ from typing import Any
 
 import tensor as tn
 from tensor.onnx.elementwise import cast, is_float, like
-from tensor.onnx.node import Node, operator
+from tensor.onnx.node import Node, operator, require_places
 from tensor.onnx.windows import geometry
 
 __all__: list[str] = []
@@ -82,6 +82,7 @@ def _resized(node: Node, x: Tensor, axis: int, size: int, scale: float, roi: tup
         return x
     if n == 0 or size == 0:
         raise ValueError(f"axis {axis} cannot go from {n} elements to {size}")
+    require_places(size, n)
     places = [_origin(mode, i, n, size, scale, roi) for i in range(size)]
     matrix = tn.asarray([_taps(node, p, n, scale) for p in places], dtype=x.dtype)
     y = tn.moveaxis(tn.matmul(tn.moveaxis(x, axis, -1), tn.matrix_transpose(matrix)), -1, axis)
@@ -207,6 +208,7 @@ def _affine_grid(node: Node, theta: Tensor, size: Tensor) -> Tensor:
     align = node.get("align_corners", 0)
     lines = []
     for n in shape:
+        require_places(n)
         step = [2 * i / max(n - 1, 1) - 1 if align else (2 * i + 1) / n - 1 for i in range(n)]
         lines.append(tn.asarray(step, dtype=theta.dtype))
     grids = [g.reshape((-1,)) for g in tn.meshgrid(*lines, indexing="ij")][::-1]
@@ -225,6 +227,7 @@ def _deform_conv(
     n, channels, tap_count = x.shape[0], x.shape[1], math.prod(taps)
     counts = offset.shape[2:]
     moved = offset.reshape((n, sets, tap_count, len(taps), math.prod(counts)))
+    require_places(*taps, *counts)
     starts = list(product(*(range(k) for k in taps)))
     places = list(product(*(range(c) for c in counts)))
     columns = []
@@ -248,6 +251,7 @@ def _deform_conv(
 
 def _line_weights(start: float, step: float, count: int, grid: int, n: int) -> list[list[float]]:
     """The weights of n elements at `grid` places in each of `count` bins."""
+    require_places(count, max(grid, 0), n)
     rows = []
     for bin_, i in product(range(count), range(grid)):
         y = start + bin_ * step + (i + 0.5) * step / grid

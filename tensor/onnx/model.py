@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from tensor.onnx.values import attribute_value, dtype_of, tensor_of
 
 __all__ = ["Graph", "Model", "load"]
 
+# The newest operator sets that the operators here follow.
+_NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
 _DEPTH_MAX = 32  # graphs inside graphs
 # What the functions say of attributes and inputs that do not fit.
 _ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RuntimeError)
@@ -74,8 +77,19 @@ class Graph:
         for name in [*given, *(name for node in self.nodes for name in (*node.inputs, *node.outputs))]:
             if not isinstance(name, str):  # protobuf gives bytes where they are no UTF-8
                 raise OnnxError(f"{where}: expected names in UTF-8, got {name!r}")
+        self._require_once(where)
         self.names = {name for node in self.nodes for name in _names(node)} | set(self.outputs)
         self._last = self._last_uses()
+
+    def _require_once(self, where: str) -> None:
+        """OnnxError where two nodes give one name, or a node gives the name of an input or initializer."""
+        seen = {*self.constants, *(i.name for i in self.inputs)}
+        for index, node in enumerate(self.nodes):
+            for name in node.outputs:
+                if name in seen and name:
+                    place = f"{where}: node {index} ({node.name or 'without a name'})"
+                    raise OnnxError(f"{place}: its output {name} is given before")
+                seen.add(name)
 
     @staticmethod
     def _node(message: Any, index: int, versions: Mapping[str, int], where: str, depth: int) -> Node:
@@ -145,11 +159,21 @@ def _run_node(index: int, node: Node, values: dict[str, Any]) -> None:
     except MemoryError:
         raise
     except (TensorError, *_ERRORS) as error:
+        if isinstance(error, TypeError) and not _takes(node, len(inputs)):
+            raise OnnxError(f"{place}: the operator does not take {len(inputs)} inputs") from None
         raise OnnxError(f"{place}: {error}") from error
     results = result if isinstance(result, tuple) else (result,)
     for name, value in zip(node.outputs, results, strict=False):
         if name:
             values[name] = value
+
+
+def _takes(node: Node, count: int) -> bool:
+    try:
+        signature(OPERATORS[node.domain, node.operator]).bind(node, *(None,) * count)
+    except TypeError:
+        return False
+    return True
 
 
 class Model:
@@ -163,6 +187,11 @@ class Model:
     def __init__(self, message: Any, where: str = "model") -> None:
         load_operators()
         versions = {("" if s.domain == "ai.onnx" else s.domain): int(s.version) for s in message.opset_import}
+        for domain, version in versions.items():
+            newest = _NEWEST.get(domain)
+            if newest is not None and not 1 <= version <= newest:
+                name = domain or "ai.onnx"
+                raise OnnxError(f"{where}: expected an operator set of {name} from 1 to {newest}, got {version}")
         self._graph = Graph(message.graph, versions, where)
         self._wanted = tuple(i for i in self._graph.inputs if i.name not in self._graph.constants)
         self.inputs = tuple(i.name for i in self._wanted)

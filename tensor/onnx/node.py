@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-__all__ = ["OPERATORS", "Node", "load_operators", "operator"]
+__all__ = ["OPERATORS", "Node", "load_operators", "operator", "require_places"]
 
 Tensor = Any
 Function = Callable[..., Any]
@@ -51,6 +52,16 @@ class Node:
         """The outputs of a graph among the attributes."""
         outputs: tuple[Any, ...] = graph.run(inputs, self.scope)
         return outputs
+
+
+_PLACES_MAX = 2**24  # numbers of a table that is made in Python
+
+
+def require_places(*counts: int) -> None:
+    """ValueError for a table of positions or weights that is too large: models may claim any size."""
+    places = math.prod(counts)
+    if places > _PLACES_MAX:
+        raise ValueError(f"a table of {' by '.join(map(str, counts))} places is above {_PLACES_MAX}")
 
 
 def operator(*names: str, domain: str = "") -> Callable[[Function], Function]:

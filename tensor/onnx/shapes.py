@@ -84,6 +84,8 @@ def _split(node: Node, x: Tensor, sizes: Tensor = None) -> tuple[Tensor, ...]:
     wanted = node.get("split") if sizes is None else ints(sizes)
     if wanted is None:
         size, count = x.shape[axis], node.get("num_outputs", len(node.outputs))
+        if not 1 <= count <= max(size, 1):
+            raise ValueError(f"{size} elements cannot be split into {count} parts")
         each = -(-size // count)
         wanted = [min(each, size - i * each) for i in range(count)]
     return tuple(tn.split(x, wanted, axis=axis))

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensor as tn
 from tensor.onnx.elementwise import cast
-from tensor.onnx.node import Node, operator
+from tensor.onnx.node import Node, operator, require_places
 from tensor.onnx.shapes import axes_of, pad_by
 from tensor.onnx.values import dtype_of
 
@@ -52,6 +52,7 @@ def _stft(node: Node, x: Tensor, step: Tensor, window: Tensor = None, length: Te
     if hop < 1 or not 1 <= n <= x.shape[1]:
         raise ValueError(f"frames of {n} elements with steps of {hop} do not fit {x.shape[1]} elements")
     count = (x.shape[1] - n) // hop + 1
+    require_places(count, n)
     places = [i * hop + k for i in range(count) for k in range(n)]
     z = tn.take(_complex(x), tn.asarray(places, dtype=tn.int64), axis=1).reshape((x.shape[0], count, n))
     if window is not None:
@@ -80,6 +81,7 @@ def _window(node: Node, size: Tensor) -> Tensor:
 @operator("MelWeightMatrix")
 def _mel(node: Node, bins: Tensor, length: Tensor, rate: Tensor, low: Tensor, high: Tensor) -> Tensor:
     count, n, hertz = int(bins.item()), int(length.item()), int(rate.item())
+    require_places(max(count, 0) + 2, max(n, 0) // 2 + 1)
     ends = [2595 * math.log10(1 + edge.item() / 700) for edge in (low, high)]
     mels = [ends[0] + i * (ends[1] - ends[0]) / (count + 2) for i in range(count + 2)]
     places = [int((n + 1) * 700 * (10 ** (m / 2595) - 1) // hertz) for m in mels]

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensor as tn
 from tensor.onnx.elementwise import cast, is_float, like
-from tensor.onnx.node import Node, operator
+from tensor.onnx.node import Node, operator, require_places
 from tensor.onnx.shapes import pad_by
 
 __all__ = ["convolved", "geometry", "patches"]
@@ -46,6 +46,7 @@ def patches(
     """The windows of a padded x [n, c, …]: [n, c, windows of each dimension …, taps of each dimension …]."""
     rank = len(taps)
     for i, (k, s, d, count) in enumerate(zip(taps, strides, dilations, counts, strict=True)):
+        require_places(count, k)
         places = [w * s + t * d for w in range(count) for t in range(k)]
         axis = 2 + 2 * i
         x = tn.take(x, tn.asarray(places, dtype=tn.int64), axis=axis)

@@ -13,7 +13,7 @@ import pytest
 
 import tensor as tn
 from tensor.errors import OnnxError
-from tensor.onnx.model import Graph
+from tensor.onnx.model import Graph, Model
 from tensor.onnx.node import OPERATORS, Node, load_operators
 from tensor.onnx.values import tensor_of
 
@@ -91,6 +91,27 @@ def test_a_name_that_is_no_text_is_refused() -> None:
     assert str(raised.value) == "m.onnx: expected names in UTF-8, got b'\\xff'"
 
 
+def test_a_name_is_given_once() -> None:
+    twice = [node_message("Exp", ["x"], ["y"]), node_message("Neg", ["x"], ["y"])]
+    with pytest.raises(OnnxError, match=r"^m.onnx: node 1 \(n\): its output y is given before$"):
+        graph(twice)
+    with pytest.raises(OnnxError, match=r"^m.onnx: node 0 \(n\): its output x is given before$"):
+        graph([node_message("Exp", ["x"], ["x"])])
+
+
+@pytest.mark.parametrize("version", [0, -5, 29])
+def test_an_operator_set_that_nobody_has_written_is_refused(version: int) -> None:
+    message = Message(graph=graph_message([]), opset_import=[Message(domain="ai.onnx", version=version)])
+    with pytest.raises(OnnxError) as raised:
+        Model(message, "m.onnx")
+    assert str(raised.value) == f"m.onnx: expected an operator set of ai.onnx from 1 to 28, got {version}"
+
+
+def test_a_wrong_number_of_inputs_is_named() -> None:
+    with pytest.raises(OnnxError, match=r"^node 0 \(n\), Add: the operator does not take 1 inputs$"):
+        graph([node_message("Add", ["x"], ["y"])]).run([tn.ones(1)], {})
+
+
 def test_what_no_later_node_reads_is_given_back() -> None:
     x = tn.ones(100_000)
     with tn.budget(max_bytes=2_000_000) as bounded:
@@ -145,6 +166,38 @@ def run(operator: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any
     load_operators()
     names = tuple("abc"[:outputs])
     return OPERATORS["", operator](Node(operator, "", 21, "", (), names, attributes), *inputs)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: run("Resize", tn.ones((2, 3)), None, None, tn.asarray([2**40, 3])),
+            "a table of 1099511627776 by 2 places is above 16777216",
+        ),
+        (
+            lambda: run("AffineGrid", tn.ones((1, 2, 3)), tn.asarray([1, 1, 2**31, 2**31])),
+            "a table of 2147483648 places is above 16777216",
+        ),
+        (
+            lambda: run(
+                "MelWeightMatrix", *map(tn.asarray, (2**20, 2**30, 16_000)), tn.asarray(0.0), tn.asarray(8000.0)
+            ),
+            "a table of 1048578 by 536870913 places is above 16777216",
+        ),
+        (
+            lambda: run("RoiAlign", tn.ones((1, 1, 4, 4)), tn.asarray([[0.0, 0.0, 1e9, 1e9]]), tn.asarray([0])),
+            "a table of 1 by 1000000000 by 4 places is above 16777216",
+        ),
+        (
+            lambda: run("Split", tn.ones((2, 3)), num_outputs=2**40),
+            "2 elements cannot be split into 1099511627776 parts",
+        ),
+    ],
+)
+def test_a_size_that_a_model_claims_makes_no_list_of_that_length(call: Callable[[], Any], text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        call()
 
 
 def test_whole_numbers_divide_towards_zero() -> None:
