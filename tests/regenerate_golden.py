@@ -1,14 +1,19 @@
-"""Writes tests/golden.toml: `python tests/regenerate_golden.py`.
+"""Writes tests/golden.toml: `python tests/regenerate_golden.py [SECTION …]`; only these sections where some are named.
 
-Every value comes from the Python twins, never from a kernel. A changed value needs a line in CHANGELOG.md.
+Every value comes from the Python twins, never from a kernel, but for the full runs of [training], which take the twins
+hours and come from the v3 build (arm64: from its own). A changed value needs a line in CHANGELOG.md.
 One function per section; it returns {name: text}.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import platform
+import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -89,6 +94,34 @@ def search() -> dict[str, str]:
     return digests()
 
 
+def rows() -> dict[str, str]:
+    """Digest of each row of tensor's registry, of `tests/golden_rows.py`."""
+    from golden_rows import digests
+
+    return digests()
+
+
+def training() -> dict[str, str]:
+    """Digest of each run of `tests/golden_training.py`."""
+    from engine_digest import reduced_training
+
+    code = "import json, engine_digest; print(json.dumps(engine_digest.full_training('captured')))"
+    isa = "v3" if platform.machine() == "x86_64" else "neon"
+    environment = {**os.environ, "DROVEWAY_ISA": isa, "PYTHONPATH": str(GOLDEN.parent)}
+    full = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, env=environment).stdout
+    return reduced_training("eager") | json.loads(full)
+
+
+def engine() -> dict[str, str]:
+    """The one digest of `tests/engine_digest.py`, of the two sections before."""
+    from engine_digest import one_digest
+
+    reduced = {name: value for name, value in WRITTEN["training"].items() if name.endswith("reduced")}
+    return {"digest": one_digest(WRITTEN["rows"], reduced)}
+
+
+WRITTEN: dict[str, dict[str, str]] = {}  # sections as they will be
+
 SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "selftest": selftest,
     "examples": examples,
@@ -98,17 +131,28 @@ SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "search": search,
     "scene": scene,
     "pictures": pictures,
+    "rows": rows,
+    "training": training,
+    "engine": engine,
 }
 
 
 def main() -> None:
-    """Write all sections."""
+    """Write all sections, or those that were asked for."""
+    asked = sys.argv[1:] or list(SECTIONS)
+    unknown = [name for name in asked if name not in SECTIONS]
+    if unknown:
+        sys.exit(f"regenerate_golden: no section {unknown[0]!r}: {', '.join(SECTIONS)}")
+    if {"rows", "training"} & set(asked):
+        asked.append("engine")
+    known = tomllib.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
     lines = [
         "# Written by tests/regenerate_golden.py from the Python twins. A changed value needs a line in CHANGELOG.md."
     ]
     for section, make in SECTIONS.items():
+        WRITTEN[section] = make() if section in asked else known[section]
         lines += ["", f"[{section}]"]
-        lines += [f'"{name}" = "{value}"' for name, value in make().items()]
+        lines += [f'"{name}" = "{value}"' for name, value in WRITTEN[section].items()]
     text = "\n".join(lines) + "\n"
     changed = not GOLDEN.exists() or GOLDEN.read_text() != text
     GOLDEN.write_text(text)
