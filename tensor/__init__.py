@@ -82,8 +82,8 @@ _HOMES = {
     "tensor.tensor_digest": "digest",
 }
 _MODULES = (
-    "autograd conformal device elementary fft graph io linalg memory onnx optim product quant random reduction sparse "
-    "spectral"
+    "autograd conformal device elementary fft graph io linalg losses memory onnx optim product quant random reduction "
+    "sparse spectral"
 )
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PUBLIC |= {name: f"tensor.{name}" for name in _MODULES.split()}

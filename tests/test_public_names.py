@@ -61,6 +61,13 @@ PROMISED = {
         "CalibrationObserver calibration_observer dequant_grouped_gemm dequant_matmul dequantize_int4 dequantize_int8 "
         "fake_quantize quantize_int4 quantize_int8"
     ),
+    "tensor.losses": (
+        "asymmetric_bce binary_cross_entropy_loss cispo_policy_loss contrastive_divergence_loss contrastive_loss "
+        "cosine_embedding_loss ctc_loss denoising_score_matching_loss focal_loss grpo_policy_loss huber_loss "
+        "implicit_score_matching_loss info_nce_loss js_divergence kl_divergence load_balance_loss log_cosh_loss "
+        "mae_loss mse_loss normalize_group_advantages nt_xent_loss ppo_policy_loss score_matching_loss seq2seq_loss "
+        "smooth_l1_loss triplet_loss vlb_loss wasserstein_distance z_loss"
+    ),
     "tensor.sparse": "BSR COO CSR bsmm from_scipy sddmm spmm",
     "tensor.elementary": "cos erf exp log pow sin sqrt tanh",
     "tensor.reduction": "dot sum",
