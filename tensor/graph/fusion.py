@@ -15,6 +15,7 @@ from tensor.primitives.fused import FIRST_INPUT, FIRST_OUT, FUSED, Program
 
 __all__ = ["fuse", "ordered"]
 
+_MEMBERS = 192  # of a group: a program has room for 256 steps
 _NEAR = 8  # steps: a chain does not reach further back, or what it holds would live for long
 _TEMPORARIES, _INPUTS, _OUTS = 8, 56, 8  # what a program has room for
 _ENDS = {"sum": "sum", "max": "maximum", "min": "minimum"}
@@ -47,14 +48,24 @@ def _last_needs(graph: Graph) -> dict[int, list[Any]]:
     return needs
 
 
-class _Group:
-    """Elementwise steps of one shape that become one step."""
+class _Waiting:
+    """The groups that the values of a node depend on through a step outside of them, as bits."""
+
+    __slots__ = ("waits",)
+
+    def __init__(self, waits: int) -> None:
+        self.waits = waits
+
+
+class _Group(_Waiting):
+    """Elementwise steps of one shape that become one step. `last` is the number of the step that joined last."""
 
     __slots__ = ("bits", "last", "steps")
 
-    def __init__(self, step: Step, number: int) -> None:
+    def __init__(self, step: Step, bits: int, number: int, waits: int) -> None:
+        super().__init__(waits)
         self.steps = [step]
-        self.bits = 1 << number
+        self.bits = bits
         self.last = number
 
 
@@ -71,65 +82,75 @@ def _fuse_part(graph: Graph, steps: list[Step], needs: dict[int, list[Any]]) -> 
 
 
 def _grouped(graph: Graph, steps: list[Step]) -> list[Step | _Group]:
-    """Steps and groups, of which none depends on itself through others."""
-    group_of: dict[int, _Group] = {}  # value → the group that makes it
-    behind: dict[int, int] = {}  # value → the groups that it depends on through a step outside of them
-    nodes: list[Step | _Group] = []
+    """Steps and groups, of which none depends on itself through others.
+
+    Only groups that a step may still join are followed, so that the work for a step doesn't grow with the graph.
+    """
+    maker: dict[int, _Waiting] = {}  # value → the group that makes it, or what its step waits for
+    nodes: dict[int, Step | _Group] = {}
+    open_groups: list[_Group] = []
+    waiting: dict[int, _Waiting] = {}  # those that wait for a group that is followed
+    made = 0
     for number, step in enumerate(steps):
+        open_groups = [g for g in open_groups if number - g.last <= _NEAR]
+        followed = sum(g.bits for g in open_groups)
+        sources = list({id(maker[u]): maker[u] for u in step.inputs if u in maker}.values())
         reached = 0
-        for v in step.inputs:
-            reached |= behind.get(v, 0)
+        for source in sources:
+            reached |= source.waits & followed
         if not _fusable(graph, step):
-            for v in step.inputs:
-                if v in group_of:
-                    reached |= group_of[v].bits
+            for source in sources:
+                if isinstance(source, _Group):
+                    reached |= source.bits & followed
+            own = _Waiting(reached)
+            if reached:
+                waiting[id(own)] = own
             for v in step.outputs:
-                behind[v] = reached
-            nodes.append(step)
+                maker[v] = own
+            nodes[id(step)] = step
             continue
         v = step.outputs[0]
         home: _Group | None = None
-        for u in step.inputs:
-            group = group_of.get(u)
-            if group is None or group is home or reached & group.bits or not _same_shape(graph, group, v):
+        joined = False
+        for group in sources:
+            if not isinstance(group, _Group) or group is home or reached & group.bits:
                 continue
-            if number - group.last > _NEAR:
+            if number - group.last > _NEAR or not _same_shape(graph, group, v):
+                continue
+            if len(group.steps) + (1 if home is None else len(home.steps)) > _MEMBERS:
                 continue
             if home is None:
                 home = group
-            elif not (_reach(home, behind) & group.bits or _reach(group, behind) & home.bits):
+            elif not (home.waits & group.bits or group.waits & home.bits):
                 home.steps += group.steps
                 home.bits |= group.bits
+                home.waits |= group.waits
                 for s in group.steps:
-                    group_of[s.outputs[0]] = home
-                nodes.remove(group)
-        alone = home is None
+                    maker[s.outputs[0]] = home
+                open_groups.remove(group)
+                del nodes[id(group)]
+                joined = True
+        for other in [maker[u] for u in step.inputs if u in maker]:
+            if isinstance(other, _Group) and other is not home:
+                reached |= other.bits & followed
         if home is None:
-            home = _Group(step, number)
-            nodes.append(home)
+            home = _Group(step, 1 << made, number, reached)
+            made += 1
+            nodes[id(home)] = home
+            open_groups.append(home)
         else:
             home.steps.append(step)
             home.last = number
-        for u in step.inputs:
-            other = group_of.get(u)
-            if other is not None and other is not home:
-                reached |= other.bits
-        group_of[v] = home
-        reached |= 0 if alone else _reach(home, behind)
-        for s in home.steps:  # whoever reads a member waits for all that the group waits for
-            behind[s.outputs[0]] = reached
-        if reached and not alone:  # and so does whoever waits for the group already
-            for u, waits in behind.items():
-                if waits & home.bits:
-                    behind[u] = waits | reached
-    return nodes
-
-
-def _reach(group: _Group, behind: dict[int, int]) -> int:
-    found = 0
-    for s in group.steps:
-        found |= behind.get(s.outputs[0], 0)
-    return found
+            if joined or reached & ~home.waits:  # whoever waits for the group waits for that as well
+                home.waits |= reached
+                waiting = {k: w for k, w in waiting.items() if w.waits & followed}
+                for w in waiting.values():
+                    if w.waits & home.bits:
+                        w.waits |= home.waits
+        if home.waits:
+            waiting[id(home)] = home
+        maker[v] = home
+    return list(nodes.values())
 
 
 def _same_shape(graph: Graph, group: _Group, v: int) -> bool:
