@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,26 @@ def test_steps_of_several_shapes_are_fused_without_waiting_for_themselves(seed: 
     inputs = [tn.asarray(rng.normal(size=shape).astype(np.float32)) for shape in ((3,), (1,), (), (2, 3), (3,))]
     captured = tn.capture(program)(*inputs)
     assert [x.tolist() for x in captured] == [x.tolist() for x in program(*inputs)]
+
+
+def test_a_long_function_is_captured_in_time_proportional_to_its_length() -> None:
+    def steps(count):
+        def fn(w, x):
+            for _ in range(count):
+                w = tn.tanh(w * 0.9 + x)
+            return w
+
+        return fn
+
+    seconds = []
+    for count in (250, 2000):
+        start = time.process_time()
+        captured = tn.capture(steps(count))
+        captured(tn.ones(3), tn.ones(3))
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 24 * seconds[0] + 0.2  # 8 times the steps; 64 and more where each step looks at all before
+    x = tn.asarray([0.5, -1.0])
+    assert same(tn.capture(steps(500))(x, x), steps(500)(x, x))
 
 
 def test_a_chain_becomes_one_step() -> None:
