@@ -17,35 +17,35 @@ constexpr size_t kBlockCounters = 4096;         // counters a thread takes at a 
 constexpr size_t kParallelElements = 1 << 16;   // below this many elements the calling thread does all the work
 constexpr int kRounds = 10;
 
+// The words of eight counters, each in the lower half of a lane; the upper halves are left over from products.
+struct Half {
+  U64x8 w0, w1, w2, w3;
+};
 struct Words {
-  U32x16 w0, w1, w2, w3;
+  Half low, high;  // counters 0–7 and 8–15
+  DW_INLINE U32x16 word0() const { return narrow(U64x16{low.w0, high.w0}); }
+  DW_INLINE U32x16 word1() const { return narrow(U64x16{low.w1, high.w1}); }
+  DW_INLINE U32x16 word2() const { return narrow(U64x16{low.w2, high.w2}); }
+  DW_INLINE U32x16 word3() const { return narrow(U64x16{low.w3, high.w3}); }
 };
 
-// High and low words of m · a.
-DW_INLINE void multiply(uint32_t m, U32x16 a, U32x16* high, U32x16* low) {
-  const U64x16 wide = widen(a);
-  const U64x8 factor = U64x8::set1(m);
-  const U64x16 product{mul_low32(wide.low, factor), mul_low32(wide.high, factor)};
-  *low = narrow(product);
-  *high = narrow(U64x16{product.low >> 32, product.high >> 32});
+DW_INLINE Half start(U64x8 counter, uint32_t c2, uint32_t c3) {
+  return {counter, counter >> 32, U64x8::set1(c2), U64x8::set1(c3)};
+}
+// A product of 32-bit words is one lane: its lower half is read where the lane is, its upper half is shifted down.
+DW_INLINE Half next(Half c, U64x8 k0, U64x8 k1) {
+  const U64x8 p = mul_low32(c.w0, U64x8::set1(0xD2511F53u)), q = mul_low32(c.w2, U64x8::set1(0xCD9E8D57u));
+  return {(q >> 32) ^ c.w1 ^ k0, q, (p >> 32) ^ c.w3 ^ k1, p};
 }
 
 DW_INLINE Words philox(uint64_t key, uint64_t counter, uint32_t c2, uint32_t c3) {
-  static constexpr uint32_t kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  const U32x16 base = U32x16::set1(uint32_t(counter));
-  Words c;
-  c.w0 = base + U32x16::load(kLane);
-  // a low word that wrapped carries into the high one
-  const U32x16 carry = select(lt(c.w0, base), U32x16::set1(1), U32x16::zero());
-  c.w1 = U32x16::set1(uint32_t(counter >> 32)) + carry;
-  c.w2 = U32x16::set1(c2);
-  c.w3 = U32x16::set1(c3);
+  static constexpr uint64_t kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const U64x8 base = U64x8::set1(counter);
+  Words c{start(base + U64x8::load(kLane), c2, c3), start(base + U64x8::load(kLane + 8), c2, c3)};
   uint32_t k0 = uint32_t(key), k1 = uint32_t(key >> 32);
   for (int round = 0; round < kRounds; ++round) {
-    U32x16 high0, low0, high1, low1;
-    multiply(0xD2511F53u, c.w0, &high0, &low0);
-    multiply(0xCD9E8D57u, c.w2, &high1, &low1);
-    c = {high1 ^ c.w1 ^ U32x16::set1(k0), low1, high0 ^ c.w3 ^ U32x16::set1(k1), low0};
+    const U64x8 a = U64x8::set1(k0), b = U64x8::set1(k1);
+    c = {next(c.low, a, b), next(c.high, a, b)};
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
@@ -65,10 +65,9 @@ DW_INLINE void normal_pair(U32x16 w, U32x16 v, F32x16* even, F32x16* odd) {
 }
 
 // A pair of words as a number of 64 bits, the first one low.
-DW_INLINE U64x16 joined(U32x16 low, U32x16 high) {
-  const U64x16 a = widen(low), b = widen(high);
-  return {a.low | (b.low << 32), a.high | (b.high << 32)};
-}
+DW_INLINE U64x8 joined(U64x8 low, U64x8 high) { return (low & U64x8::set1(0xFFFFFFFFull)) | (high << 32); }
+DW_INLINE U64x16 joined_even(const Words& c) { return {joined(c.low.w0, c.low.w1), joined(c.high.w0, c.high.w1)}; }
+DW_INLINE U64x16 joined_odd(const Words& c) { return {joined(c.low.w2, c.low.w3), joined(c.high.w2, c.high.w3)}; }
 // The upper 53 bits as a number, exact: the parts lie in the significands of 2^52 and 2^84.
 DW_INLINE F64x8 upper_bits(U64x8 u) {
   const U64x8 low = (u >> 11) & U64x8::set1(0xFFFFFFFFull), high = u >> 43;
@@ -89,17 +88,17 @@ struct AsWords {
   static constexpr size_t per = 4;
   uint32_t c2 = 0, c3 = 0;
   DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
-    store(out[0], c.w0);
-    store(out[1], c.w1);
-    store(out[2], c.w2);
-    store(out[3], c.w3);
+    store(out[0], c.word0());
+    store(out[1], c.word1());
+    store(out[2], c.word2());
+    store(out[3], c.word3());
   }
 };
 struct AsLongWords : AsWords {
   using T = uint64_t;
   static constexpr size_t per = 2;
   DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
-    const U64x16 even = joined(c.w0, c.w1), odd = joined(c.w2, c.w3);
+    const U64x16 even = joined_even(c), odd = joined_odd(c);
     store(out[0], even.low);
     store(out[0] + 8, even.high);
     store(out[1], odd.low);
@@ -109,18 +108,18 @@ struct AsLongWords : AsWords {
 struct AsUniform : AsWords {
   using T = float;
   DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
-    store(out[0], unit(c.w0));
-    store(out[1], unit(c.w1));
-    store(out[2], unit(c.w2));
-    store(out[3], unit(c.w3));
+    store(out[0], unit(c.word0()));
+    store(out[1], unit(c.word1()));
+    store(out[2], unit(c.word2()));
+    store(out[3], unit(c.word3()));
   }
 };
 struct AsNormal : AsWords {
   using T = float;
   DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
     F32x16 z[4];
-    normal_pair(c.w0, c.w1, &z[0], &z[1]);
-    normal_pair(c.w2, c.w3, &z[2], &z[3]);
+    normal_pair(c.word0(), c.word1(), &z[0], &z[1]);
+    normal_pair(c.word2(), c.word3(), &z[2], &z[3]);
     store(out[0], z[0]);
     store(out[1], z[1]);
     store(out[2], z[2]);
@@ -131,7 +130,7 @@ struct AsUniformDouble : AsWords {
   using T = double;
   static constexpr size_t per = 2;
   DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
-    const U64x16 even = joined(c.w0, c.w1), odd = joined(c.w2, c.w3);
+    const U64x16 even = joined_even(c), odd = joined_odd(c);
     const F64x8 scale = F64x8::set1(0x1p-53);
     store(out[0], upper_bits(even.low) * scale);
     store(out[0] + 8, upper_bits(even.high) * scale);
@@ -143,7 +142,7 @@ struct AsNormalDouble : AsWords {
   using T = double;
   static constexpr size_t per = 2;
   DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
-    const U64x16 u = joined(c.w0, c.w1), v = joined(c.w2, c.w3);
+    const U64x16 u = joined_even(c), v = joined_odd(c);
     F64x8 even, odd;
     normal_pair(u.low, v.low, &even, &odd);
     store(out[0], even);
@@ -162,10 +161,10 @@ struct AsUniformHalf : AsWords {
     else store_f16(out, from_i32(w >> 21) * F32x16::set1(0x1p-11f));
   }
   DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
-    put(out[0], c.w0);
-    put(out[1], c.w1);
-    put(out[2], c.w2);
-    put(out[3], c.w3);
+    put(out[0], c.word0());
+    put(out[1], c.word1());
+    put(out[2], c.word2());
+    put(out[3], c.word3());
   }
 };
 template <bool kBrain>
@@ -183,8 +182,8 @@ struct AsNormalHalf : AsWords {
     }
   }
   DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
-    put(out[0], c.w0, c.w1);
-    put(out[2], c.w2, c.w3);
+    put(out[0], c.word0(), c.word1());
+    put(out[2], c.word2(), c.word3());
   }
 };
 struct AsBernoulli : AsWords {
@@ -196,10 +195,10 @@ struct AsBernoulli : AsWords {
     for (int l = 0; l < 16; ++l) out[l] = uint8_t(yes[l]);
   }
   DW_INLINE void convert(uint64_t, uint64_t, Words c, T (*out)[16]) const {
-    put(out[0], c.w0);
-    put(out[1], c.w1);
-    put(out[2], c.w2);
-    put(out[3], c.w3);
+    put(out[0], c.word0());
+    put(out[1], c.word1());
+    put(out[2], c.word2());
+    put(out[3], c.word3());
   }
 };
 
