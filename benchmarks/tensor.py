@@ -272,12 +272,43 @@ def _eight(a: np.ndarray[Any, Any]) -> object:
     return [a + a for _ in range(100)]
 
 
+def random(report: Report) -> None:
+    """A million random numbers of a kind, and what is made of them: numbers a second."""
+    from tensor.random import Key, dropout
+
+    peer, n = torch(), 1_000_000
+    key, generator = Key(1), peer.Generator().manual_seed(1)
+    x, px = tn.ones(n), peer.ones(n)
+    cases: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "uniform float32": (lambda: key.uniform(n), lambda: peer.rand(n, generator=generator)),
+        "normal float32": (lambda: key.normal(n), lambda: peer.randn(n, generator=generator)),
+        "uniform float64": (
+            lambda: key.uniform(n, dtype="float64"),
+            lambda: peer.rand(n, generator=generator, dtype=peer.float64),
+        ),
+        "normal float64": (
+            lambda: key.normal(n, dtype="float64"),
+            lambda: peer.randn(n, generator=generator, dtype=peer.float64),
+        ),
+        "randint(0, 1000)": (lambda: key.randint(0, 1000, n), lambda: peer.randint(0, 1000, (n,), generator=generator)),
+        "bernoulli(0.3)": (lambda: key.bernoulli(0.3, n), lambda: peer.rand(n, generator=generator) < 0.3),
+        "permutation": (lambda: key.permutation(n), lambda: peer.randperm(n, generator=generator)),
+        "dropout(0.5)": (lambda: dropout(key, x, 0.5), lambda: peer.nn.functional.dropout(px, 0.5)),
+        "uniform of 8": (lambda: key.uniform(8), lambda: peer.rand(8, generator=generator)),
+    }
+    for name, (ours, theirs) in cases.items():
+        seconds, peers = alternate(ours, theirs)
+        count = 8e-6 if name.endswith("of 8") else 1e-6 * n
+        report.add(f"{name} {tn.build_info()['isa']}", count / seconds, count / peers, "torch", "M/s", "higher")
+
+
 TOPICS: dict[str, Callable[[Report], None]] = {
     "elementwise": elementwise,
     "gemm": gemm,
     "convolution": convolution,
     "reduction": reduction,
     "optimizer": optimizer,
+    "random": random,
 }
 CHILDREN: dict[str, Callable[[], float]] = {"gemm_ratio": gemm_ratio, "gemm_speed": gemm_speed}
 
