@@ -55,6 +55,7 @@ def digests() -> dict[str, str]:
     """The digest (16 hex digits) of every kernel of tensor that is hashed here, by name."""
     from tensor.selftest_elementwise_ref import elementwise_digests
     from tensor.selftest_products_ref import product_digests
+    from tensor.selftest_random_ref import random_digests
     from tensor.selftest_reduce_ref import reduce_digests
     from tensor.selftest_special_ref import special_digests
 
@@ -91,6 +92,7 @@ def digests() -> dict[str, str]:
             "tensor.philox_words": fnv1a(iter([random_ref.philox_words(_KEY, _COUNTER, 7, 1, 3, 70001)])),
             "tensor.philox_uniform_f32": fnv1a(iter([random_ref.philox_uniform_f32(_KEY, _COUNTER, 1, 70001)])),
             "tensor.philox_normal_f32": fnv1a(iter([random_ref.philox_normal_f32(_KEY, _COUNTER, 1, 70001)])),
+            **random_digests(),
         }
         | selftest_linalg_ref.digests()
     )

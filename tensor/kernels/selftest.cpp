@@ -192,6 +192,7 @@ void product_self_test(const TensorTable& table, SelfTestEmit emit, void* contex
 void elementwise_self_test(const TensorTable& table, SelfTestEmit emit, void* context);  // selftest_elementwise.cpp
 void reduce_self_test(const TensorTable& table, SelfTestEmit emit, void* context);  // selftest_reduce.cpp
 void special_self_test(const TensorTable& table, SelfTestEmit emit, void* context);      // selftest_special.cpp
+void random_self_test(const TensorTable& table, SelfTestEmit emit, void* context);       // selftest_random.cpp
 
 void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context) {
   emit(context, "tensor.lanes_f32", hash_lanes<float, uint32_t, kProbeWordsF32>(table.probe_lanes_f32));
@@ -224,6 +225,7 @@ void tensor_self_test(const TensorTable& table, SelfTestEmit emit, void* context
   emit(context, "tensor.philox_words", hash_words(table));
   emit(context, "tensor.philox_uniform_f32", hash_draw(table.philox_uniform_f32));
   emit(context, "tensor.philox_normal_f32", hash_draw(table.philox_normal_f32));
+  random_self_test(table, emit, context);
   linalg_self_test(table, emit, context);
 }
 
