@@ -25,6 +25,7 @@ from tensor import _kernels
 from tensor.errors import DtypeError, TraceError
 from tensor.float_mode import plain_mode
 from tensor.primitives import random as rows
+from tensor.random_choices import es_low_rank_correction, gumbel_softmax, masked_categorical, perturbed_argmax
 from tensor.random_distributions import categorical, dropout, exponential, gumbel, truncated_normal
 from tensor.random_stream import Stream, active_capture
 
@@ -35,11 +36,15 @@ __all__ = [
     "bits",
     "categorical",
     "dropout",
+    "es_low_rank_correction",
     "exponential",
     "fold_in",
     "gumbel",
+    "gumbel_softmax",
+    "masked_categorical",
     "normal",
     "permutation",
+    "perturbed_argmax",
     "randint",
     "split",
     "truncated_normal",
