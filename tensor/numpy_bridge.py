@@ -46,31 +46,34 @@ def to_numpy(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     return array.copy() if copy else array
 
 
-def from_array_like(value: Any) -> Tensor:
+def from_array_like(value: Any, copy: bool | None = None) -> Tensor:
     """A Tensor of what is no buffer of our element types: DLPack, __array__, __array_interface__, ranges.
 
-    Raises DtypeError for anything else, for other byte orders and for masked arrays.
+    Raises DtypeError for anything else, for other byte orders and for masked arrays; with copy=False, ValueError or
+    BufferError for what cannot be had without one.
     """
     if hasattr(value, "mask") and hasattr(value, "filled"):
         raise DtypeError("asarray: a masked array has no values where it is masked (hint: x.filled(0))")
     if isinstance(value, range):
+        if copy is False:
+            raise ValueError("asarray: a range cannot become a tensor without a copy")
         return arange(value.start, value.step, len(value), "int64")
     name = getattr(getattr(value, "dtype", None), "name", None)
     if name == "bfloat16" and hasattr(value, "view") and type(value).__module__.startswith("numpy"):
-        return bitcast(asarray(value.view("uint16")), "bfloat16")
+        return bitcast(asarray(value.view("uint16"), None, None, copy), "bfloat16")
     if hasattr(value, "__dlpack__") and not type(value).__module__.startswith("numpy"):
-        return from_dlpack(value)
+        return from_dlpack(value, copy)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         import numpy as np
 
-        array = np.asarray(value)
+        array = np.asarray(value, copy=copy)
         if array.dtype.name in {d.name for d in DTYPES} and array.dtype.isnative:
-            return asarray(np.require(array, requirements=["A"]).data)
+            return asarray(array.data, None, None, copy)
         raise DtypeError(
             f"asarray: tensor has no element type for numpy's {array.dtype!r} (hint: x.astype(numpy.float32))"
         )
     if hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, (str, bytes, dict)):
-        return asarray(list(value))
+        return asarray(list(value), None, None, copy)
     raise DtypeError(f"asarray: expected numbers, lists of numbers or an array, got {type(value).__name__}")
 
 

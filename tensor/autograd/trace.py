@@ -165,7 +165,8 @@ def process(primitive: Any, inputs: tuple[Tensor, ...], params: Any) -> Any:
     for x in inputs:
         if isinstance(x, Tracer) and (top is None or x.main.level > top.main.level):
             top = x
-    assert top is not None
+    if top is None:
+        raise TraceError(f"{primitive.name}: an input is marked as traced, but belongs to no transformation")
     main = top.main
     if not main.alive:
         raise TraceError(

@@ -17,7 +17,7 @@ PyTypeObject* primitive_type;
 
 namespace {
 
-PyObject *str_shape, *str_kernel, *str_view, *str_in_place;
+PyObject *str_shape, *str_kernel, *str_view, *str_in_place, *str_unnamed;
 PyObject* elementwise_rows_found[kElementwiseOps];
 
 int primitive_init(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -40,6 +40,14 @@ int primitive_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   return 0;
 }
 
+PyObject* primitive_new(PyTypeObject* type, PyObject*, PyObject*) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  as_primitive(self)->name = Py_NewRef(str_unnamed);  // until __init__ has run
+  as_primitive(self)->op = -1;
+  return self;
+}
+
 void primitive_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   type->tp_free(self);
@@ -55,7 +63,7 @@ PyMemberDef primitive_members[] = {
 PyType_Slot primitive_slots[] = {
     {Py_tp_doc, const_cast<char*>("PrimitiveBase(name, op=-1, keeps=0)\n--\n\nWhat `apply` reads of a row on each call.")},
     {Py_tp_init, reinterpret_cast<void*>(primitive_init)},
-    {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+    {Py_tp_new, reinterpret_cast<void*>(primitive_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(primitive_dealloc)},
     {Py_tp_members, primitive_members},
     {0, nullptr},
@@ -191,6 +199,8 @@ PyObject* apply_general(PyObject* primitive, PyObject* inputs, Tensor* const* te
       outs = in_place_outs(primitive, inputs);
     }
     if (outs == nullptr) return nullptr;
+    if (in_place)  // before the kernel: Ctrl-C may leave part of the change behind
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outs); ++i) ++as_tensor(PyTuple_GET_ITEM(outs, i))->storage->version;
     const bool twin = as_primitive(primitive)->kind == RowKind::twin || tensor_kernels() == nullptr ||
                       (count > 0 && tensors[0]->device == DeviceKind::ref);
     PyObject* done;
@@ -211,8 +221,6 @@ PyObject* apply_general(PyObject* primitive, PyObject* inputs, Tensor* const* te
   const int out_count = int(PyTuple_GET_SIZE(outs));
   Tensor* made[16];
   for (int i = 0; i < out_count && i < 16; ++i) made[i] = as_tensor(PyTuple_GET_ITEM(outs, i));
-  if (in_place)
-    for (int i = 0; i < out_count && i < 16; ++i) ++made[i]->storage->version;
   if (out_count > 16) {
     PyErr_Format(PyExc_ValueError, "%s: at most 16 results", primitive_name(primitive));
     Py_DECREF(outs);
@@ -458,6 +466,7 @@ int init_apply(PyObject* module) {
   str_kernel = PyUnicode_InternFromString("kernel");
   str_view = PyUnicode_InternFromString("view");
   str_in_place = PyUnicode_InternFromString("in_place");
+  str_unnamed = PyUnicode_InternFromString("a primitive without name");
   if (add_type(module, "PrimitiveBase", &primitive_spec, &primitive_type) < 0) return -1;
   return add_functions(module, functions);
 }

@@ -13,9 +13,12 @@ int init_tensor(PyObject* module);
 int init_creation(PyObject* module);
 int init_views(PyObject* module);
 int init_indexing(PyObject* module);
+int init_rows(PyObject* module);
+int init_assignment(PyObject* module);
 int init_node(PyObject* module);
 int init_apply(PyObject* module);
 int init_exchange(PyObject* module);
+int init_dlpack(PyObject* module);
 int init_backward(PyObject* module);
 int init_sum(PyObject* module);
 int init_array(PyObject* module);  // all of them
@@ -61,6 +64,8 @@ int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* para
 inline bool plain(const Tensor* t) {  // nobody traces it, nobody wants gradients of it
   return (t->flags & (kTraced | kRequiresGrad)) == 0 && t->node == nullptr;
 }
+
+int optional_truth(PyObject* o);  // 0 or 1; −1 for None; −2 with an error set
 
 // Python numbers.
 bool is_scalar(PyObject* o);                               // bool, int, float or complex itself

@@ -20,6 +20,8 @@ namespace {
 
 PyObject *str_vjp, *str_sparse_gradients, *str_axis, *str_keepdims;
 
+constexpr char kReleased[] = "backward: the node was released by its rule, or by another thread's backward, while it was in use";
+
 struct Entry {
   Node* node;  // owned
   std::vector<PyObject*> gradients;  // owned, one a result, nullptr until one arrives
@@ -151,8 +153,14 @@ bool Pass::simple(Entry& entry, PyObject** results) {
       } else if (op == op_sub) {
         results[i] = apply_elementwise(nullptr, op_neg, &g, 1, Py_None, g->dtype);
       } else {
-        Tensor* in[2] = {g, as_tensor(n->links[1 - i].value)};
+        PyObject* other = Py_NewRef(n->links[1 - i].value);  // another thread may release the node meanwhile
+        Tensor* in[2] = {g, as_tensor(other)};
         results[i] = apply_elementwise(nullptr, op_mul, in, 2, Py_None, g->dtype);
+        Py_DECREF(other);
+        if (results[i] != nullptr && n->links == nullptr) {
+          PyErr_SetString(PyExc_RuntimeError, kReleased);
+          return true;
+        }
       }
       if (results[i] == nullptr) return true;  // with the error
     }
@@ -204,9 +212,12 @@ PyObject* Pass::vjp(Entry& entry) {
       PyObject* one = entry.gradients[i];
       if (one != nullptr || none_allowed) {
         one = Py_NewRef(one == nullptr ? Py_None : one);
+      } else if (entry.node->links == nullptr) {
+        PyErr_SetString(PyExc_RuntimeError, kReleased);
       } else {
-        PyObject* like = entry.node->links[entry.node->inputs + int(i)].value;
+        PyObject* like = Py_NewRef(entry.node->links[entry.node->inputs + int(i)].value);
         one = call_python("tensor.primitives.rules", "zeros_like_spec", &like, 1);
+        Py_DECREF(like);
       }
       if (one == nullptr)
         Py_CLEAR(g);
@@ -261,7 +272,7 @@ int Pass::step(Entry& entry) {
     good = !PyErr_Occurred();
   }
   if (n->links == nullptr && good) {  // the rule released its own node
-    PyErr_SetString(PyExc_RuntimeError, "backward: a rule released its node");
+    PyErr_SetString(PyExc_RuntimeError, kReleased);
     good = false;
   }
   if (good) {
@@ -346,14 +357,17 @@ PyObject* backward(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject* old = as_tensor(leaf.tensor)->grad;
     if (!is_tensor(leaf.gradient)) return PyErr_SetString(PyExc_TypeError, "backward: a gradient rule gave no Tensor"), nullptr;
     PyObject* total = nullptr;
-    if (old != nullptr)
+    if (old != nullptr) {
+      Py_INCREF(old);  // another thread may put its own there
       total = PyNumber_Add(old, leaf.gradient);
-    else if ((g->flags & kIsView) != 0 || Py_REFCNT(leaf.gradient) > 1 || (g->storage != nullptr && g->storage->refs > 1))
+      Py_DECREF(old);
+    } else if ((g->flags & kIsView) != 0 || Py_REFCNT(leaf.gradient) > 1 || (g->storage != nullptr && g->storage->refs > 1)) {
       total = PyObject_CallMethod(leaf.gradient, "clone", nullptr);
-    else if (requires_grad(g))
+    } else if (requires_grad(g)) {
       total = PyObject_CallMethod(leaf.gradient, "detach", nullptr);
-    else
+    } else {
       continue;
+    }
     if (total == nullptr) return nullptr;
     Py_SETREF(leaf.gradient, total);
   }

@@ -176,7 +176,7 @@ struct Lists {
 };
 
 bool has_dimensions(PyObject* o) {
-  if (is_tensor(o)) return as_tensor(o)->ndim != 0;
+  if (is_tensor(o)) return as_tensor(o)->ndim != 0 || !plain(as_tensor(o));  // one with history keeps it
   if (is_scalar(o) || PyList_Check(o) || PyTuple_Check(o)) return false;
   PyObject* ndim = PyObject_GetAttrString(o, "ndim");
   const long dims = ndim == nullptr ? 0 : PyLong_AsLong(ndim);
@@ -186,6 +186,13 @@ bool has_dimensions(PyObject* o) {
 }
 
 bool is_list(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
+
+// Element i of a list that had n elements; what is asked of elements (.item(), .ndim) may change the list. New reference.
+PyObject* element_of(PyObject* list, Py_ssize_t i, Py_ssize_t n) {
+  if (PySequence_Fast_GET_SIZE(list) == n) return Py_NewRef(PySequence_Fast_GET_ITEM(list, i));
+  PyErr_Format(PyExc_RuntimeError, "asarray: a list of %zd elements has %zd after some were read", n, PySequence_Fast_GET_SIZE(list));
+  return nullptr;
+}
 
 // 0; 1 once it meets an array with dimensions, which ends the survey; −1 with an error set.
 int survey(PyObject* o, int depth, Lists* lists) {
@@ -208,7 +215,10 @@ int survey(PyObject* o, int depth, Lists* lists) {
       if (n == 0) lists->any = true;  // nothing further down can add a dimension
     }
     for (Py_ssize_t i = 0; i < n; ++i) {
-      const int done = survey(PySequence_Fast_GET_ITEM(o, i), depth + 1, lists);
+      PyObject* one = element_of(o, i, n);
+      if (one == nullptr) return -1;
+      const int done = survey(one, depth + 1, lists);
+      Py_DECREF(one);
       if (done != 0) return done;
     }
     return 0;
@@ -239,10 +249,21 @@ int survey(PyObject* o, int depth, Lists* lists) {
   return 0;
 }
 
-int write(PyObject* o, Dtype d, char** to) {
-  if (is_list(o)) {
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
-      if (write(PySequence_Fast_GET_ITEM(o, i), d, to) < 0) return -1;
+// Writes the elements one after the other; their number and depth are checked again.
+int write(PyObject* o, int depth, const Lists& lists, Dtype d, char** to) {
+  if (is_list(o) != (depth < lists.ndim)) {
+    PyErr_SetString(PyExc_RuntimeError, "asarray: a list was changed while it was read");
+    return -1;
+  }
+  if (depth < lists.ndim) {
+    const Py_ssize_t n = lists.shape[depth];
+    if (n == 0) return PySequence_Fast_GET_SIZE(o) == 0 ? 0 : (element_of(o, 0, 0), -1);
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* one = element_of(o, i, n);
+      const int done = one == nullptr ? -1 : write(one, depth + 1, lists, d, to);
+      Py_XDECREF(one);
+      if (done < 0) return -1;
+    }
     return 0;
   }
   char* element = *to;
@@ -255,31 +276,31 @@ int write(PyObject* o, Dtype d, char** to) {
   return done;
 }
 
-PyObject* from_lists(PyObject* value, const Dtype* wanted, DeviceKind device) {
+PyObject* from_lists(PyObject* value, const Dtype* wanted, PyObject* device, DeviceKind kind) {
   Lists lists;
   const int surveyed = survey(value, 0, &lists);
   if (surveyed < 0) return nullptr;
   if (surveyed == 1) {
     PyObject* arguments[] = {value};
     PyObject* stacked = call_python("tensor.functions.creation", "stack_nested", arguments, 1);
-    if (stacked == nullptr || wanted == nullptr) return stacked;
-    PyObject* result = asarray(stacked, dtype_object(*wanted), nullptr, -1);
+    if (stacked == nullptr) return nullptr;
+    PyObject* result = asarray(stacked, wanted == nullptr ? nullptr : dtype_object(*wanted), device, -1);
     Py_DECREF(stacked);
     return result;
   }
   Dtype d = wanted != nullptr ? *wanted : lists.any && lists.ndim > 0 && lists.shape[lists.ndim - 1] == 0 ? Dtype::f32 : lists.widest;
-  Tensor* t = tensor_empty(d, lists.ndim, lists.shape, device, "asarray");
+  Tensor* t = tensor_empty(d, lists.ndim, lists.shape, kind, "asarray");
   if (t == nullptr) return nullptr;
   char* to = t->data;
-  if (write(value, d, &to) < 0) Py_CLEAR(t);
+  if (write(value, 0, lists, d, &to) < 0) Py_CLEAR(t);
   return as_object(t);
 }
 
 PyObject* py_asarray(PyObject*, PyObject* args) {
   PyObject *value, *dtype = Py_None, *device = Py_None, *copy = Py_None;
   if (!PyArg_ParseTuple(args, "O|OOO:asarray", &value, &dtype, &device, &copy)) return nullptr;
-  const int wanted = copy == Py_None ? -1 : PyObject_IsTrue(copy);
-  return asarray(value, dtype, device, wanted);
+  const int wanted = optional_truth(copy);
+  return wanted < -1 ? nullptr : asarray(value, dtype, device, wanted);
 }
 
 PyObject* py_full(PyObject*, PyObject* args) {
@@ -468,7 +489,7 @@ PyObject* asarray(PyObject* value, PyObject* dtype, PyObject* device, int copy) 
       PyErr_SetString(PyExc_ValueError, "asarray: Python numbers cannot become a tensor without a copy");
       return nullptr;
     }
-    if (is_list(value)) return from_lists(value, typed ? &d : nullptr, kind);
+    if (is_list(value)) return from_lists(value, typed ? &d : nullptr, device, kind);
     return as_object(scalar_tensor(value, typed ? d : default_dtype(value), kind));
   }
   PyObject* foreign = from_foreign(value, copy);

@@ -115,6 +115,12 @@ PyObject* call_python(const char* module, const char* name, PyObject* const* arg
   return result;
 }
 
+int optional_truth(PyObject* o) {
+  if (o == Py_None) return -1;
+  const int yes = PyObject_IsTrue(o);
+  return yes < 0 ? -2 : yes;
+}
+
 PyObject* raise_error(const char* kind, const char* format, ...) {
   PyObject* type = from_module("tensor.errors", kind);
   if (type == nullptr) return nullptr;
@@ -183,7 +189,8 @@ int init_dtype(PyObject* module) {
 int init_array(PyObject* module) {
   using Init = int (*)(PyObject*);
   for (Init init : {Init(init_dtype), Init(init_spec), Init(init_budget), Init(init_tensor), Init(init_creation), Init(init_views),
-                    Init(init_indexing), Init(init_node), Init(init_apply), Init(init_exchange),
+                    Init(init_indexing), Init(init_rows), Init(init_assignment), Init(init_node), Init(init_apply),
+                    Init(init_exchange), Init(init_dlpack),
                     Init(init_backward), Init(init_sum)})
     if (init(module) < 0) return -1;
   return 0;

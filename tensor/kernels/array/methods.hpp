@@ -8,6 +8,7 @@ extern PyMethodDef creation_methods[];
 extern PyMethodDef view_methods[];
 extern PyMethodDef indexing_methods[];
 extern PyMethodDef exchange_methods[];
+extern PyMethodDef dlpack_methods[];
 extern PyMethodDef apply_methods[];
 extern PyMethodDef backward_methods[];
 extern PyMethodDef sum_methods[];

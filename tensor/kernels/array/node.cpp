@@ -47,16 +47,15 @@ void node_dealloc(PyObject* self) {
   ending = false;
 }
 
+PyObject* spec_of(const Tensor* t) { return spec_new(t->dtype, t->ndim, t->shape(), t->device); }
+
 // Another object for the same elements, so that the node never owns what owns it.
 Tensor* without_history(const Tensor* t) {
   if ((t->flags & kTraced) != 0) {
     PyObject* self = as_object(const_cast<Tensor*>(t));
     return as_tensor(call_python("tensor.autograd.trace", "detach_traced", &self, 1));
   }
-  storage_incref(t->storage);
-  Tensor* other = tensor_over(t->storage, t->data, t->dtype, t->ndim, t->shape(), t->strides());
-  if (other != nullptr) other->device = t->device;
-  return other;
+  return tensor_alias(t, false);
 }
 
 const char* name_of(const Node* n) {
@@ -76,7 +75,7 @@ bool unchanged(const Node* n, const Link& link, const char* kind, int i) {
   if (!is_tensor(link.value)) return true;
   const Storage* s = as_tensor(link.value)->storage;
   if (s == nullptr || s->version == link.version) return true;
-  PyObject* spec = spec_new(as_tensor(link.value)->dtype, as_tensor(link.value)->ndim, as_tensor(link.value)->shape(), DeviceKind::cpu);
+  PyObject* spec = spec_of(as_tensor(link.value));
   if (spec == nullptr) return false;
   raise_error("GradientError",
                "backward of %s: %s %d (%R) was changed in place after it was saved: version %u then, %u now (hint: x = x + y "
@@ -86,97 +85,64 @@ bool unchanged(const Node* n, const Link& link, const char* kind, int i) {
   return false;
 }
 
-PyObject* get_inputs(PyObject* self, void*) {
+// A tuple of what item(i) makes of the links; it may run Python, and another thread may release the node meanwhile.
+template <class Make>
+PyObject* tuple_of(PyObject* self, int Node::*length, Make item) {
   Node* n = as_node(self);
   if (!unreleased(n)) return nullptr;
-  PyObject* tuple = PyTuple_New(n->inputs);
-  if (tuple == nullptr) return nullptr;
-  for (int i = 0; i < n->inputs; ++i) {
-    if (!unchanged(n, n->links[i], "input", i)) {
-      Py_DECREF(tuple);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(tuple, i, Py_NewRef(n->links[i].value));
+  const int count = n->*length;
+  PyObject* tuple = PyTuple_New(count);
+  for (int i = 0; tuple != nullptr && i < count; ++i) {
+    PyObject* one = unreleased(n) ? item(n, i) : nullptr;
+    if (one == nullptr)
+      Py_CLEAR(tuple);
+    else
+      PyTuple_SET_ITEM(tuple, i, one);
   }
   return tuple;
+}
+
+PyObject* get_inputs(PyObject* self, void*) {
+  return tuple_of(self, &Node::inputs, [](Node* n, int i) -> PyObject* {
+    return unchanged(n, n->links[i], "input", i) ? Py_NewRef(n->links[i].value) : nullptr;
+  });
 }
 
 PyObject* get_outputs(PyObject* self, void*) {
-  Node* n = as_node(self);
-  if (!unreleased(n)) return nullptr;
-  PyObject* tuple = PyTuple_New(n->outputs);
-  if (tuple == nullptr) return nullptr;
-  for (int i = 0; i < n->outputs; ++i) {
+  return tuple_of(self, &Node::outputs, [](Node* n, int i) -> PyObject* {
     const Link& link = n->links[n->inputs + i];
+    if (!unchanged(n, link, "output", i)) return nullptr;
     PyObject* value = Py_NewRef(link.value);
-    if (!unchanged(n, link, "output", i)) Py_CLEAR(value);
-    if (value != nullptr && is_tensor(value) && modes.grad) {  // its history again, for gradients of gradients
-      Tensor* again = without_history(as_tensor(value));
-      Py_DECREF(value);
-      value = as_object(again);
-      if (again != nullptr) {
-        again->node = Py_NewRef(self);
-        again->output_index = uint32_t(i);
-      }
+    if (!is_tensor(value) || !modes.grad) return value;
+    Tensor* again = without_history(as_tensor(value));  // its history again, for gradients of gradients
+    Py_DECREF(value);
+    if (again != nullptr) {
+      PyObject* before = again->node;
+      again->node = Py_NewRef(reinterpret_cast<PyObject*>(n));
+      again->output_index = uint32_t(i);
+      Py_XDECREF(before);
     }
-    if (value == nullptr) {
-      Py_DECREF(tuple);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(tuple, i, value);
-  }
-  return tuple;
+    return as_object(again);
+  });
 }
 
 PyObject* get_edges(PyObject* self, void*) {
-  Node* n = as_node(self);
-  if (!unreleased(n)) return nullptr;
-  PyObject* tuple = PyTuple_New(n->inputs);
-  if (tuple == nullptr) return nullptr;
-  for (int i = 0; i < n->inputs; ++i) {
+  return tuple_of(self, &Node::inputs, [](Node* n, int i) -> PyObject* {
     const Link& link = n->links[i];
-    PyObject* edge;
-    if (link.target == nullptr)
-      edge = Py_NewRef(Py_None);
-    else if (is_node(link.target))
-      edge = Py_BuildValue("(OI)", link.target, link.index);
-    else
-      edge = Py_NewRef(link.target);
-    if (edge == nullptr) {
-      Py_DECREF(tuple);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(tuple, i, edge);
-  }
-  return tuple;
+    if (link.target == nullptr) return Py_NewRef(Py_None);
+    return is_node(link.target) ? Py_BuildValue("(OI)", link.target, link.index) : Py_NewRef(link.target);
+  });
 }
 
 PyObject* get_needs(PyObject* self, void*) {
-  Node* n = as_node(self);
-  if (!unreleased(n)) return nullptr;
-  PyObject* tuple = PyTuple_New(n->inputs);
-  if (tuple == nullptr) return nullptr;
-  for (int i = 0; i < n->inputs; ++i) PyTuple_SET_ITEM(tuple, i, PyBool_FromLong(n->links[i].target != nullptr));
-  return tuple;
+  return tuple_of(self, &Node::inputs, [](Node* n, int i) -> PyObject* { return PyBool_FromLong(n->links[i].target != nullptr); });
 }
 
 PyObject* get_output_specs(PyObject* self, void*) {
-  Node* n = as_node(self);
-  if (!unreleased(n)) return nullptr;
-  PyObject* tuple = PyTuple_New(n->outputs);
-  if (tuple == nullptr) return nullptr;
-  for (int i = 0; i < n->outputs; ++i) {
+  return tuple_of(self, &Node::outputs, [](Node* n, int i) -> PyObject* {
     PyObject* value = n->links[n->inputs + i].value;
-    PyObject* spec = is_tensor(value) ? spec_new(as_tensor(value)->dtype, as_tensor(value)->ndim, as_tensor(value)->shape(),
-                                                 as_tensor(value)->device)
-                                      : Py_NewRef(value);
-    if (spec == nullptr) {
-      Py_DECREF(tuple);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(tuple, i, spec);
-  }
-  return tuple;
+    return is_tensor(value) ? spec_of(as_tensor(value)) : Py_NewRef(value);
+  });
 }
 
 PyObject* get_primitive(PyObject* self, void*) { return Py_NewRef(as_node(self)->primitive); }
@@ -225,8 +191,6 @@ PyType_Slot node_slots[] = {
 };
 PyType_Spec node_spec = {"tensor._kernels.Node", sizeof(Node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
 
-PyObject* spec_of(const Tensor* t) { return spec_new(t->dtype, t->ndim, t->shape(), t->device); }
-
 // Whether bit i of the inputs' (shift 0) or outputs' (shift 16) part of the mask is set; input 15 stands for later ones.
 bool kept(uint32_t keeps, int i, int shift) { return (keeps >> (shift + (i < 15 ? i : 15)) & 1) != 0; }
 
@@ -271,7 +235,7 @@ int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* para
     Tensor* t = inputs[i];
     Link& link = n->links[i];
     link = Link{nullptr, nullptr, 0, 0};
-    n->inputs = uint16_t(i + 1);
+    n->inputs = i + 1;
     if (kept(keeps, i, 0)) {
       link.value = Py_NewRef(as_object(t));
       link.version = t->storage == nullptr ? 0 : t->storage->version;
@@ -293,7 +257,7 @@ int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* para
     Tensor* t = outs[i];
     Link& link = n->links[count + i];
     link = Link{nullptr, nullptr, 0, 0};
-    n->outputs = uint16_t(i + 1);
+    n->outputs = i + 1;
     if (kept(keeps, i, 16)) {
       link.value = as_object(without_history(t));
       link.version = t->storage == nullptr ? 0 : t->storage->version;

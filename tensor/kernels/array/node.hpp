@@ -18,7 +18,7 @@ struct Node {
   PyObject* primitive;  // nullptr after release()
   PyObject* params;     // dict or None
   uint64_t sequence;
-  uint16_t inputs, outputs;
+  int inputs, outputs;
   Node* pending;  // next in the list of nodes that wait for their end
   Link* links;    // inputs, then outputs
   Link inline_links[3];

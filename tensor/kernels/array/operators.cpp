@@ -137,18 +137,16 @@ PyObject* in_place(int op, PyObject* a, PyObject* b) {
     if (good && recorded) {
       if ((keeps & 1) != 0 || (t == other && (keeps & 2) != 0)) {
         old = duplicate(t, name);
+        if (old != nullptr) give_history(old, t);
       } else {
-        storage_incref(t->storage);
-        old = tensor_over(t->storage, t->data, t->dtype, t->ndim, t->shape(), t->strides());
+        old = tensor_alias(t, true);
       }
       good = old != nullptr;
-      if (good) {
-        old->device = t->device;
-        give_history(old, t);
-      }
     }
-    if (good && other != t && other->storage == t->storage &&
-        ((views_may_overlap(views[0], views[1]) && !views_equal(views[0], views[1])) || (recorded && (keeps & 2) != 0))) {
+    const bool one_memory = other->storage == t->storage || (other->storage->size_class == 255 && t->storage->size_class == 255);
+    const bool kept = recorded && (keeps & 2) != 0;
+    const bool overlap = one_memory && views_may_overlap(views[0], views[1]);
+    if (good && other != t && ((overlap && !views_equal(views[0], views[1])) || (kept && (overlap || other->storage == t->storage)))) {
       copy = duplicate(other, name);
       good = copy != nullptr;
       if (good) give_history(copy, other);
@@ -233,11 +231,8 @@ PyObject* matmul(PyObject* a, PyObject* b) {
 PyObject* only_element(PyObject* self, const char* what) {
   const View v = view_of(as_tensor(self));
   if ((as_tensor(self)->flags & kTraced) != 0) {
-    PyObject* name = PyUnicode_FromString(what);
-    PyObject* arguments[] = {self, name};
-    PyObject* value = name == nullptr ? nullptr : call_python("tensor.autograd.trace", "value_of_traced", arguments, 2);
-    Py_XDECREF(name);
-    return value;
+    PyErr_Format(PyExc_TypeError, "%s: a traced tensor has no values yet", what);
+    return nullptr;
   }
   if (view_size(v) != 1) {
     PyObject* shape = shape_tuple(v.ndim, v.shape);
@@ -297,42 +292,6 @@ PyObject* tensor_compare(PyObject* a, PyObject* b, int op) {
   static const int codes[] = {op_lt, op_le, op_eq, op_ne, op_gt, op_ge};  // Py_LT … Py_GE
   if (b == Py_None) Py_RETURN_NOTIMPLEMENTED;
   return binary(codes[op], a, b);
-}
-
-int in_place_allowed(Tensor* t, bool result_wants_grad, const char* what) {
-  if (t->storage == nullptr || (t->flags & kTraced) != 0) {
-    PyErr_Format(PyExc_TypeError, "%s: a traced tensor cannot be changed in place (hint: x = x + y instead of x += y)", what);
-    return -1;
-  }
-  if (t->storage->read_only) {
-    raise_error("ReadOnlyError", "%s: the tensor looks at read-only memory (hint: .clone())", what);
-    return -1;
-  }
-  for (int d = 0; d < t->ndim; ++d) {
-    if (t->strides()[d] == 0 && t->shape()[d] > 1) {
-      raise_error("ReadOnlyError", "%s: a broadcast view cannot be changed in place: several elements share one place in memory "
-                  "(hint: .clone())", what);
-      return -1;
-    }
-  }
-  if (modes.grad && (t->flags & kRequiresGrad) != 0 && t->node == nullptr) {
-    raise_error("GradientError",
-                 "%s: a leaf that requires a gradient cannot be changed in place while operations are recorded (hint: with "
-                 "tensor.no_grad():)", what);
-    return -1;
-  }
-  const bool shared = t->storage->refs > 1;
-  if (result_wants_grad && shared && (t->flags & kIsView) != 0) {
-    raise_error("GradientError",
-                 "%s: a view that shares its elements cannot get a new history in place (hint: x = x + y instead of x += y, or "
-                 ".clone() first)", what);
-    return -1;
-  }
-  if (modes.checked && shared && (t->flags & kIsView) != 0) {
-    raise_error("ReadOnlyError", "%s: checked mode: in place on a view whose elements another tensor shares (hint: .clone())", what);
-    return -1;
-  }
-  return 0;
 }
 
 #define DW_SLOT(slot, function) {slot, reinterpret_cast<void*>(function)}

@@ -46,6 +46,7 @@ PyObject* new_spec(PyTypeObject*, PyObject* args, PyObject* kwargs) {
   int ndim;
   if (!shape_from(shape, s.shape, &ndim, "Spec") || !dtype_from(dtype, &s.dtype) || !device_from(device, &s.device))
     return nullptr;
+  if (!shape_fits("Spec", s.dtype, ndim, s.shape)) return nullptr;
   return spec_new(s.dtype, ndim, s.shape, s.device);
 }
 
@@ -218,14 +219,14 @@ bool length_from(PyObject* o, int64_t* out, const char* function) {
 }  // namespace
 
 bool shape_from(PyObject* o, int64_t* shape, int* ndim, const char* function) {
-  if (PyTuple_Check(o) || PyList_Check(o)) {
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  if (PyTuple_Check(o)) {
+    const Py_ssize_t n = PyTuple_GET_SIZE(o);
     if (n > kDimsMax) {
       raise_error("ShapeError", "%s: a tensor has at most %d dimensions, got %zd", function, kDimsMax, n);
       return false;
     }
     for (Py_ssize_t d = 0; d < n; ++d)
-      if (!length_from(PySequence_Fast_GET_ITEM(o, d), shape + d, function)) return false;
+      if (!length_from(PyTuple_GET_ITEM(o, d), shape + d, function)) return false;
     *ndim = int(n);
     return true;
   }
@@ -233,13 +234,15 @@ bool shape_from(PyObject* o, int64_t* shape, int* ndim, const char* function) {
     *ndim = 1;
     return length_from(o, shape, function);
   }
-  PyObject* list = PySequence_List(o);
-  if (list == nullptr) {
+  PyObject* tuple = PySequence_Tuple(o);  // also of a list, which the __index__ of an element may change
+  if (tuple == nullptr) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
+    PyErr_Clear();
     PyErr_Format(PyExc_TypeError, "%s: shape must be an int or a sequence of ints, got %R", function, o);
     return false;
   }
-  const bool good = shape_from(list, shape, ndim, function);
-  Py_DECREF(list);
+  const bool good = shape_from(tuple, shape, ndim, function);
+  Py_DECREF(tuple);
   return good;
 }
 

@@ -26,7 +26,7 @@ bool axes_from(PyObject* axis, int ndim, uint32_t* mask) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (!PyLong_CheckExact(items[i])) return false;
     const long a = PyLong_AsLong(items[i]);
-    if (a < -ndim || a >= ndim) {
+    if (a < -ndim || a >= ndim || PyErr_Occurred()) {
       PyErr_Clear();
       return false;
     }

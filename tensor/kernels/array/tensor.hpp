@@ -74,8 +74,14 @@ inline bool requires_grad(const Tensor* t) { return (t->flags & kRequiresGrad) !
 // outlive the tensor: a literal or an interned name). Raises ShapeError for sizes that overflow, BudgetExceeded, MemoryError.
 Tensor* tensor_empty(Dtype dtype, int ndim, const int64_t* shape, DeviceKind device, const char* label);
 
+// Whether so many elements have addresses, their product without the lengths of 0; ShapeError (`label: …`) if not.
+bool shape_fits(const char* label, Dtype dtype, int ndim, const int64_t* shape);
+
 // A tensor that looks at base's storage. Takes no history along.
 Tensor* tensor_view(const Tensor* base, char* data, int ndim, const int64_t* shape, const int64_t* strides);
+
+// Another plain tensor for the same elements, with the same history or none.
+Tensor* tensor_alias(const Tensor* t, bool with_history);
 
 // A tensor over a storage; takes over the caller's reference to it, also in failure.
 Tensor* tensor_over(Storage* storage, char* data, Dtype dtype, int ndim, const int64_t* shape, const int64_t* strides);

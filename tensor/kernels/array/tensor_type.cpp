@@ -44,6 +44,27 @@ Tensor* bare(PyTypeObject* type, Dtype dtype, int ndim, DeviceKind device) {
   return t;
 }
 
+// The bytes of all elements, as if lengths of 0 were 1. False: more than there are addresses.
+bool bytes_of(Dtype dtype, int ndim, const int64_t* shape, int64_t* nbytes, bool* empty) {
+  *nbytes = int64_t(dtype_size(dtype));
+  *empty = false;
+  bool overflow = false;
+  for (int d = 0; d < ndim; ++d) {
+    if (shape[d] == 0)
+      *empty = true;
+    else
+      overflow = __builtin_mul_overflow(*nbytes, shape[d], nbytes) || overflow;
+  }
+  return !overflow && *nbytes <= INT64_MAX - 64;
+}
+
+void too_large(const char* label, Dtype dtype, int ndim, const int64_t* shape) {
+  PyObject* tuple = shape_tuple(ndim, shape);
+  if (tuple != nullptr)
+    raise_error("ShapeError", "%s: a tensor %s%R has more bytes than there are addresses", label, dtype_name(dtype), tuple);
+  Py_XDECREF(tuple);
+}
+
 void contiguous_strides(int ndim, const int64_t* shape, int64_t* strides) {
   uint64_t step = 1;
   for (int d = ndim - 1; d >= 0; --d) {
@@ -52,19 +73,48 @@ void contiguous_strides(int ndim, const int64_t* shape, int64_t* strides) {
   }
 }
 
-void tensor_dealloc(PyObject* self) {
-  Tensor* t = as_tensor(self);
-  PyTypeObject* type = Py_TYPE(self);
-  if (t->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
+constexpr int kDeepest = 32;
+thread_local int depth;        // of ends of tensors inside ends of tensors
+thread_local Tensor* waiting;  // dead ones that were too deep, linked through `weakrefs`
+
+void end(Tensor* t) {
+  PyTypeObject* type = Py_TYPE(as_object(t));
   Py_XDECREF(t->node);
   Py_XDECREF(t->grad);
   if (t->storage != nullptr) storage_decref(t->storage);
   if (t->dims != t->inline_dims) PyMem_Free(t->dims);
-  type->tp_free(self);
+  type->tp_free(as_object(t));
   Py_DECREF(type);
 }
 
-PyObject* alias_as(PyTypeObject* type, const Tensor* base) {
+void tensor_dealloc(PyObject* self) {
+  Tensor* t = as_tensor(self);
+  if (t->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
+  if (t->grad == nullptr && (t->storage == nullptr || t->storage->size_class != 255)) return end(t);
+  // Tensors that hold a gradient that holds … , or memory of a buffer of a tensor of …: a long chain ends in a loop.
+  if (depth >= kDeepest) {
+    t->weakrefs = reinterpret_cast<PyObject*>(waiting);
+    waiting = t;
+    return;
+  }
+  ++depth;
+  end(t);
+  if (depth == 1) {
+    while (waiting != nullptr) {
+      Tensor* next = waiting;
+      waiting = reinterpret_cast<Tensor*>(next->weakrefs);
+      next->weakrefs = nullptr;
+      end(next);
+    }
+  }
+  --depth;
+}
+
+PyObject* alias_as(PyTypeObject* type, const Tensor* base, bool traced = false) {
+  if (base->storage == nullptr && !traced) {
+    PyErr_SetString(PyExc_TypeError, "alias: a traced tensor has no elements that another tensor could look at");
+    return nullptr;
+  }
   Tensor* t = bare(type, base->dtype, base->ndim, base->device);
   if (t == nullptr) return nullptr;
   memcpy(t->dims, base->dims, 2 * size_t(base->ndim) * sizeof(int64_t));
@@ -82,14 +132,15 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (type == tensor_type) return asarray(value, nullptr, nullptr, -1);
   PyObject* made;
   if (is_tensor(value)) {
-    made = alias_as(type, as_tensor(value));
-  } else if (is_spec(value) || PyObject_HasAttrString(value, "dtype")) {
+    made = alias_as(type, as_tensor(value), traced != 0);
+  } else if (is_spec(value) || (traced && PyObject_HasAttrString(value, "dtype"))) {
     Spec s;
     if (!spec_read(value, &s)) return nullptr;
     if (!traced) {
       PyErr_SetString(PyExc_TypeError, "Tensor: only a traced tensor can be made of a Spec");
       return nullptr;
     }
+    if (!shape_fits("Tensor", s.dtype, s.ndim, s.shape)) return nullptr;
     Tensor* t = bare(type, s.dtype, s.ndim, s.device);
     if (t == nullptr) return nullptr;
     memcpy(t->dims, s.shape, size_t(s.ndim) * sizeof(int64_t));
@@ -298,22 +349,18 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
+bool shape_fits(const char* label, Dtype dtype, int ndim, const int64_t* shape) {
+  int64_t nbytes;
+  bool empty;
+  if (bytes_of(dtype, ndim, shape, &nbytes, &empty)) return true;
+  too_large(label, dtype, ndim, shape);
+  return false;
+}
+
 Tensor* tensor_empty(Dtype dtype, int ndim, const int64_t* shape, DeviceKind device, const char* label) {
-  int64_t nbytes = int64_t(dtype_size(dtype));
-  bool empty = false, overflow = false;
-  for (int d = 0; d < ndim; ++d) {
-    if (shape[d] == 0)
-      empty = true;
-    else
-      overflow = __builtin_mul_overflow(nbytes, shape[d], &nbytes) || overflow;
-  }
-  if (overflow || nbytes > INT64_MAX - 64) {
-    PyObject* tuple = shape_tuple(ndim, shape);
-    if (tuple != nullptr)
-      raise_error("ShapeError", "%s: a tensor %s%R has more bytes than there are addresses", label, dtype_name(dtype), tuple);
-    Py_XDECREF(tuple);
-    return nullptr;
-  }
+  int64_t nbytes;
+  bool empty;
+  if (!bytes_of(dtype, ndim, shape, &nbytes, &empty)) return too_large(label, dtype, ndim, shape), nullptr;
   Storage* s = storage_new(empty ? 0 : size_t(nbytes), label, dtype, ndim, shape);
   if (s == nullptr) return nullptr;
   s->device = device;
@@ -357,11 +404,20 @@ Tensor* tensor_view(const Tensor* base, char* data, int ndim, const int64_t* sha
   return t;
 }
 
+Tensor* tensor_alias(const Tensor* t, bool with_history) {
+  Tensor* other = as_tensor(alias_as(tensor_type, t));
+  if (other == nullptr || !with_history) return other;
+  other->node = Py_XNewRef(t->node);
+  other->output_index = t->output_index;
+  other->flags |= t->flags & kRequiresGrad;
+  return other;
+}
+
 int init_tensor(PyObject* module) {
   // All methods stand in one table, made of the tables of the files that define them.
   static PyMethodDef methods[64];
   int n = 0;
-  for (PyMethodDef* table : {own_methods, creation_methods, view_methods, indexing_methods, exchange_methods, apply_methods, backward_methods, sum_methods})
+  for (PyMethodDef* table : {own_methods, creation_methods, view_methods, indexing_methods, exchange_methods, dlpack_methods, apply_methods, backward_methods, sum_methods})
     for (PyMethodDef* m = table; m->ml_name != nullptr; ++m) methods[n++] = *m;
   static PyType_Slot slots[80];
   int k = 0;

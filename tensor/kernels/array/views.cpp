@@ -72,16 +72,17 @@ bool ints_of(PyObject* const* items, Py_ssize_t n, int64_t* out, int* count, con
 
 // An int, or a sequence of them.
 bool ints_from(PyObject* o, int64_t* out, int* count, const char* function) {
-  if (PyTuple_Check(o) || PyList_Check(o)) return ints_of(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), out, count, function);
+  if (PyTuple_Check(o)) return ints_of(&PyTuple_GET_ITEM(o, 0), PyTuple_GET_SIZE(o), out, count, function);
   if (PyIndex_Check(o) && !(is_tensor(o) && as_tensor(o)->ndim != 0)) return ints_of(&o, 1, out, count, function);
-  PyObject* list = PySequence_List(o);
-  if (list == nullptr) {
+  PyObject* tuple = PySequence_Tuple(o);  // also of a list, which the __index__ of an element may change
+  if (tuple == nullptr) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
     PyErr_Clear();
     PyErr_Format(PyExc_TypeError, "%s: expected ints, got %R", function, o);
     return false;
   }
-  const bool good = ints_from(list, out, count, function);
-  Py_DECREF(list);
+  const bool good = ints_from(tuple, out, count, function);
+  Py_DECREF(tuple);
   return good;
 }
 
@@ -113,7 +114,7 @@ bool complete_shape(const Tensor* t, int64_t* shape, int ndim) {
     known = size;
     open = -1;
   }
-  if (open < 0 && known == size && !overflow) return true;
+  if (open < 0 && known == size && !overflow) return shape_fits("reshape", t->dtype, ndim, shape);
   PyObject *from = shape_tuple(t->ndim, t->shape()), *to = shape_tuple(ndim, shape);
   if (from != nullptr && to != nullptr)
     raise_error("ShapeError", "reshape: a tensor of shape %R has no shape %R", from, to);
@@ -197,13 +198,13 @@ PyObject* reshape(PyObject* self, PyObject* const* arguments, Py_ssize_t count, 
     PyObject* name = PyTuple_GET_ITEM(names, k);
     PyObject* value = arguments[count + k];
     if (PyUnicode_CompareWithASCIIString(name, "copy") == 0)
-      copy = value == Py_None ? -1 : PyObject_IsTrue(value);
+      copy = optional_truth(value);
     else if (PyUnicode_CompareWithASCIIString(name, "shape") != 0 || count != 0)
       return PyErr_Format(PyExc_TypeError, "reshape: unexpected argument %R", name);
     else if (!ints_from(value, shape, &ndim, "reshape"))
       return nullptr;
   }
-  if (ndim < 0 && !one_or_many(arguments, count, shape, &ndim, "reshape")) return nullptr;
+  if (copy < -1 || (ndim < 0 && !one_or_many(arguments, count, shape, &ndim, "reshape"))) return nullptr;
   Tensor* t = as_tensor(self);
   if (copy == 0 && !no_value(t)) {
     int64_t strides[kDimsMax];
@@ -303,6 +304,7 @@ PyObject* expand(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     Py_XDECREF(to);
     return nullptr;
   }
+  if (!shape_fits("expand", t->dtype, ndim, shape)) return nullptr;
   if (no_value(t)) {
     PyObject* params = params_of(str_shape, shape_tuple(ndim, shape));
     PyObject* out = params == nullptr ? nullptr : through_row(t, "expand", params);
@@ -415,6 +417,9 @@ PyObject* py_strided_view(PyObject*, PyObject* args) {
     PyErr_SetString(PyExc_ValueError, "strided_view: the view would leave the storage");
     return nullptr;
   }
+  if (!shape_fits("strided_view", t->dtype, ndim, shape)) return nullptr;
+  for (int d = 0; d < ndim; ++d)
+    if (shape[d] <= 1) strides[d] = 1;
   return as_object(tensor_view(t, empty ? t->data : t->data + offset * size, ndim, shape, strides));
 }
 

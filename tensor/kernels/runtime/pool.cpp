@@ -38,7 +38,7 @@ struct Region {
   size_t blocks;
 };
 
-pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;  // regions of several Python threads take turns
+pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER;  // one region has the workers; others run on their caller alone
 Region region;                                            // written under the lock while the region is closed
 std::atomic<size_t> next_block{0};
 std::atomic<uint32_t> workers_allowed{0};
@@ -50,6 +50,10 @@ std::atomic<bool> fork_handlers{false};
 
 thread_local bool inside_region = false;
 thread_local dw_interrupt_fn interrupt_hook = nullptr;
+// A hook runs signal handlers, which may call kernels with hooks of their own: the outer one comes back afterwards.
+constexpr int kHooksKept = 8;
+thread_local dw_interrupt_fn outer_hooks[kHooksKept];
+thread_local int hooks_set = 0;
 thread_local bool interrupted = false;
 
 void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
@@ -167,12 +171,12 @@ void dw_parallel_n(size_t blocks, dw_block_fn fn, void* context, int max_threads
   size_t n = size_t(dw_threads());
   if (max_threads >= 1 && size_t(max_threads) < n) n = size_t(max_threads);
   if (blocks < n) n = blocks;
-  if (n <= 1 || inside_region) {
+  // Nobody waits for the lock: its holder may be waiting, in the interrupt hook, for Python's lock, which we may have.
+  if (n <= 1 || inside_region || pthread_mutex_trylock(&region_lock) != 0) {
     for (size_t b = 0; b < blocks && !stop_requested(); ++b) fn(context, b);
     return;
   }
 
-  pthread_mutex_lock(&region_lock);
   inside_region = true;
   start_workers(int(n) - 1);
   region = Region{fn, context, blocks};
@@ -208,13 +212,16 @@ void dw_parallel_n(size_t blocks, dw_block_fn fn, void* context, int max_threads
 void dw_parallel(size_t blocks, dw_block_fn fn, void* context) { dw_parallel_n(blocks, fn, context, kThreadsMax); }
 
 void dw_interrupt_set(dw_interrupt_fn hook) {
+  if (hooks_set < kHooksKept) outer_hooks[hooks_set] = interrupt_hook;
+  ++hooks_set;
   interrupt_hook = hook;
   interrupted = false;
 }
 
 bool dw_interrupt_clear() {
   const bool was = interrupted;
-  interrupt_hook = nullptr;
+  --hooks_set;
+  interrupt_hook = hooks_set < kHooksKept ? outer_hooks[hooks_set] : nullptr;
   interrupted = false;
   return was;
 }
