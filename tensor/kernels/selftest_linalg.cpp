@@ -191,7 +191,7 @@ uint64_t hash_sparse(void (*multiply)(const SparseProduct<T>&), void (*sample)(c
     std::vector<T> values(stored * r * c), dense(columns * c * n), out(rows * r * n);
     for (T& value : values) value = T(fraction(source));
     for (T& value : dense) value = T(fraction(source));
-    multiply({rows, r, c, n, values.data(), where.data(), starts.data(), dense.data(), ptrdiff_t(n), out.data(), ptrdiff_t(n)});
+    multiply({rows, r, c, n, stored, columns, values.data(), where.data(), starts.data(), dense.data(), ptrdiff_t(n), out.data(), ptrdiff_t(n)});
     hash = fnv1a(out.data(), out.size() * sizeof(T), hash);
   }
   for (size_t k : {0, 1, 256, 300}) {
@@ -202,7 +202,7 @@ uint64_t hash_sparse(void (*multiply)(const SparseProduct<T>&), void (*sample)(c
     for (T& value : b) value = T(fraction(source));
     for (int64_t& row : rows) row = int64_t(source.next() % m);
     for (int64_t& column : columns) column = int64_t(source.next() % n);
-    sample({count, k, rows.data(), columns.data(), a.data(), ptrdiff_t(k), 1, b.data(), ptrdiff_t(n), 1, out.data()});
+    sample({count, k, m, n, rows.data(), columns.data(), a.data(), ptrdiff_t(k), 1, b.data(), ptrdiff_t(n), 1, out.data()});
     hash = fnv1a(out.data(), out.size() * sizeof(T), hash);
   }
   return hash;

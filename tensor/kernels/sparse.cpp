@@ -17,6 +17,12 @@ constexpr size_t kBlockPlaces = 1024; // places a thread takes at a time
 constexpr size_t kDepth = 256;        // as in the matrix product
 constexpr size_t kSide = 16;          // places worked on together
 
+// An index that was checked before, and is no more if another thread has changed it since: 0 then.
+DW_INLINE size_t inside(const int64_t* index, size_t bound) {
+  const size_t i = size_t(*index);
+  return i < bound ? i : 0;
+}
+
 template <class T>
 void product_block(void* context, size_t block) {
   FpGuard guard;
@@ -27,11 +33,13 @@ void product_block(void* context, size_t block) {
     for (size_t i = 0; i < p.r; ++i) {
       T* __restrict out = p.out + ptrdiff_t(row * p.r + i) * p.out_row;
       for (size_t j = 0; j < p.n; ++j) out[j] = T(0);
-      for (int64_t e = p.starts[row]; e < p.starts[row + 1]; ++e) {
-        const T* values = p.values + (size_t(e) * p.r + i) * p.c;
+      const size_t begin = inside(p.starts + row, p.blocks + 1), end = inside(p.starts + row + 1, p.blocks + 1);
+      for (size_t e = begin; e < end; ++e) {
+        const T* values = p.values + (e * p.r + i) * p.c;
+        const size_t column = inside(p.columns + e, p.block_columns) * p.c;
         for (size_t l = 0; l < p.c; ++l) {
           const T value = values[l];
-          const T* __restrict x = p.dense + (ptrdiff_t(p.columns[e]) * ptrdiff_t(p.c) + ptrdiff_t(l)) * p.dense_row;
+          const T* __restrict x = p.dense + ptrdiff_t(column + l) * p.dense_row;
           for (size_t j = 0; j < p.n; ++j) out[j] = fma1(value, x[j], out[j]);
         }
       }
@@ -52,8 +60,8 @@ void sampled_block(void* context, size_t block) {
     T total[kSide] = {}, chain[kSide];
     for (size_t l = 0; l < kSide; ++l) {
       const size_t at = e + l < last ? e + l : e;
-      a[l] = p.a + ptrdiff_t(p.rows[at]) * p.a_row;
-      b[l] = p.b + ptrdiff_t(p.columns[at]) * p.b_column;
+      a[l] = p.a + ptrdiff_t(inside(p.rows + at, p.a_rows)) * p.a_row;
+      b[l] = p.b + ptrdiff_t(inside(p.columns + at, p.b_columns)) * p.b_column;
     }
     for (size_t start = 0; start < p.k; start += kDepth) {
       const size_t end = start + kDepth < p.k ? start + kDepth : p.k;

@@ -11,6 +11,7 @@ namespace droveway {
 template <class T>
 struct SparseProduct {
   size_t block_rows, r, c, n;
+  size_t blocks, block_columns;  // so many are stored; dense has so many · c rows
   const T* values;  // [blocks, r, c]
   const int64_t* columns;
   const int64_t* starts;
@@ -24,6 +25,7 @@ struct SparseProduct {
 template <class T>
 struct SampledProduct {
   size_t count, k;
+  size_t a_rows, b_columns;
   const int64_t* rows;
   const int64_t* columns;
   const T* a;
@@ -33,7 +35,7 @@ struct SampledProduct {
   T* out;
 };
 
-// All indices were checked by the caller; out overlaps nothing.
+// All indices were checked by the caller; one that another thread changes meanwhile is not followed. out overlaps nothing.
 struct SparseKernels {
   void (*product_f32)(const SparseProduct<float>& product);
   void (*product_f64)(const SparseProduct<double>& product);

@@ -433,6 +433,11 @@ void bind_indexing(nb::module_& m) {
           kernels().copy(u, copied_updates.data());
           update = copied_updates.data();
         }
+        const auto inside = [&](int64_t k) {  // whoever shares the memory may have changed it since the check
+          const int64_t place = index[k] < 0 ? index[k] + n : index[k];
+          if (uint64_t(place) >= uint64_t(n)) raise_index("scatter", i, k, n);
+          return place;
+        };
         if (elementwise) {
           int64_t at[kDimsMax] = {};
           int64_t steps[kDimsMax], step = 1;
@@ -441,7 +446,7 @@ void bind_indexing(nb::module_& m) {
             step *= to.shape[d];
           }
           for (int64_t k = 0; k < count; ++k) {
-            int64_t place = (index[k] < 0 ? index[k] + n : index[k]) * steps[axis];
+            int64_t place = inside(k) * steps[axis];
             for (int d = 0; d < to.ndim; ++d)
               if (d != axis) place += at[d] * steps[d];
             destinations[k] = place;
@@ -450,7 +455,7 @@ void bind_indexing(nb::module_& m) {
         } else {
           const int64_t each = view_size(i);
           for (int64_t o = 0; o < outer; ++o)
-            for (int64_t k = 0; k < each; ++k) destinations[o * each + k] = o * n + (index[k] < 0 ? index[k] + n : index[k]);
+            for (int64_t k = 0; k < each; ++k) destinations[o * each + k] = o * n + inside(k);
         }
         ScatterJob job{to.dtype, to.data, update, destinations, size_t(rows), elementwise ? 1 : size_t(inner), size_t(count), how, include_out};
         if (is_complex(to.dtype) && how != Combine::set) {  // sums of complex numbers are those of their parts
@@ -465,6 +470,7 @@ void bind_indexing(nb::module_& m) {
         const View v = x.view(), to = out.view();
         require(v.ndim >= 1 && to.ndim == 2 && to.shape[0] == v.ndim && to.dtype == Dtype::i64 && view_contiguous(to),
                 "nonzero: a contiguous int64[ndim, count] is needed");
+        if (view_size(to) > 0) memset(to.data, 0, size_t(bytes_of(to)));  // if another thread clears some meanwhile
         run(bytes_of(v), [&] { kernels().nonzero(v, reinterpret_cast<int64_t*>(to.data), size_t(to.shape[1])); });
       }, "x"_a, "out"_a);
 }
@@ -513,7 +519,7 @@ struct StepArguments {
       tensors.push_back(t);
     }
   }
-  // Gradients that were recorded must not be computed from what has changed.
+  // Gradients that were recorded must not be computed from what has changed, were it by a step that Ctrl-C stopped.
   void count_changes() const {
     for (const Out& out : outs)
       if (out.tensor() != nullptr) ++out.tensor()->storage->version;
@@ -526,16 +532,16 @@ void bind_optimizers(nb::module_& m) {
         require(nb::len(first) == nb::len(parameters) && nb::len(second) == nb::len(parameters), "step: as much state as parameters is needed");
         const StepArguments a(parameters, gradients, first, second);
         const AdamWStep s{decay, beta1, 1 - beta1, beta2, 1 - beta2, step, root_scale, epsilon};
-        run(a.bytes, [&] { kernels().adamw(a.tensors.data(), a.tensors.size(), a.dtype, s); });
         a.count_changes();
+        run(a.bytes, [&] { kernels().adamw(a.tensors.data(), a.tensors.size(), a.dtype, s); });
       }, "parameters"_a, "gradients"_a, "first"_a, "second"_a, "decay"_a, "beta1"_a, "beta2"_a, "step"_a, "root_scale"_a, "epsilon"_a);
   m.def("sgd_step", [](nb::sequence parameters, nb::sequence gradients, nb::object momenta, double rate, double decay,
                        double momentum, double dampening, bool nesterov, bool first_step) {
         require(momenta.is_none() || nb::len(momenta) == nb::len(parameters), "step: as much state as parameters is needed");
         const StepArguments a(parameters, gradients, momenta, nb::none());
         const SgdStep s{rate, decay, momentum, 1 - dampening, nesterov, first_step};
-        run(a.bytes, [&] { kernels().sgd(a.tensors.data(), a.tensors.size(), a.dtype, s); });
         a.count_changes();
+        run(a.bytes, [&] { kernels().sgd(a.tensors.data(), a.tensors.size(), a.dtype, s); });
       }, "parameters"_a, "gradients"_a, "momenta"_a.none(), "rate"_a, "decay"_a, "momentum"_a, "dampening"_a, "nesterov"_a, "first_step"_a);
 }
 

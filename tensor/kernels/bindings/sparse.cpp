@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include <initializer_list>
 #include <string>
 
 #include "array/caster.hpp"
@@ -62,7 +63,7 @@ void product_of(const View& values, const View& columns, const View& starts, con
           "sparse: shapes do not fit together");
   const int64_t* at = rising(starts, blocks);
   const int64_t* where = indices(columns, blocks, dense.shape[0] / c, "columns");
-  const SparseProduct<T> product{size_t(rows), size_t(r), size_t(c), size_t(out.shape[1]),
+  const SparseProduct<T> product{size_t(rows), size_t(r), size_t(c), size_t(out.shape[1]), size_t(blocks), size_t(dense.shape[0] / c),
                                  reinterpret_cast<const T*>(values.data), where, at,
                                  reinterpret_cast<const T*>(dense.data), dense.strides[0],
                                  reinterpret_cast<T*>(out.data), out.strides[0]};
@@ -77,7 +78,8 @@ void product(const In& values_, const In& columns_, const In& starts_, const In&
   require((dense.shape[1] <= 1 || dense.strides[1] == 1) && (out.shape[1] <= 1 || out.strides[1] == 1),
           "sparse: rows of dense and of the result must be contiguous");
   require(values.dtype == dense.dtype && values.dtype == out.dtype, "sparse: one element type is needed");
-  require(!views_may_overlap(dense, out) && !views_may_overlap(values, out), "sparse: the result overlaps an input");
+  require(!views_may_overlap(dense, out) && !views_may_overlap(values, out) && !views_may_overlap(columns, out) && !views_may_overlap(starts, out),
+          "sparse: the result overlaps an input");
   if (values.dtype == Dtype::f32) product_of<float>(values, columns, starts, dense, out, kernels().product_f32);
   else if (values.dtype == Dtype::f64) product_of<double>(values, columns, starts, dense, out, kernels().product_f64);
   else throw nb::type_error("sparse: elements must be float32 or float64");
@@ -87,7 +89,7 @@ template <class T>
 void sampled_of(const View& a, const View& b, const View& rows, const View& columns, const View& out,
                 void (*kernel)(const SampledProduct<T>&)) {
   const int64_t count = out.shape[0];
-  const SampledProduct<T> product{size_t(count), size_t(a.shape[1]), indices(rows, count, a.shape[0], "rows"),
+  const SampledProduct<T> product{size_t(count), size_t(a.shape[1]), size_t(a.shape[0]), size_t(b.shape[1]), indices(rows, count, a.shape[0], "rows"),
                                   indices(columns, count, b.shape[1], "columns"),
                                   reinterpret_cast<const T*>(a.data), a.strides[0], a.strides[1],
                                   reinterpret_cast<const T*>(b.data), b.strides[0], b.strides[1],
@@ -99,7 +101,8 @@ void sampled(const In& a_, const In& b_, const In& rows_, const In& columns_, co
   const View a = a_.view(), b = b_.view(), rows = rows_.view(), columns = columns_.view(), out = out_.view();
   require(a.ndim == 2 && b.ndim == 2 && out.ndim == 1 && a.shape[1] == b.shape[0], "sparse: shapes do not fit together");
   require(view_contiguous(out) && a.dtype == b.dtype && a.dtype == out.dtype, "sparse: one element type is needed");
-  require(!views_may_overlap(a, out) && !views_may_overlap(b, out), "sparse: the result overlaps an input");
+  require(!views_may_overlap(a, out) && !views_may_overlap(b, out) && !views_may_overlap(rows, out) && !views_may_overlap(columns, out),
+          "sparse: the result overlaps an input");
   if (a.dtype == Dtype::f32) sampled_of<float>(a, b, rows, columns, out, kernels().sampled_f32);
   else if (a.dtype == Dtype::f64) sampled_of<double>(a, b, rows, columns, out, kernels().sampled_f64);
   else throw nb::type_error("sparse: elements must be float32 or float64");
@@ -109,6 +112,7 @@ void sampled(const In& a_, const In& b_, const In& rows_, const In& columns_, co
 void rows_of(const In& starts_, const Out& out_) {
   const View starts = starts_.view(), out = out_.view();
   require(out.ndim == 1 && out.dtype == Dtype::i64 && view_contiguous(out), "sparse: the result must be contiguous int64");
+  require(!views_may_overlap(starts, out), "sparse: the result overlaps an input");
   const int64_t* at = rising(starts, out.shape[0]);
   int64_t* row = reinterpret_cast<int64_t*>(out.data);
   for (int64_t i = 0; i + 1 < starts.shape[0]; ++i)
@@ -117,8 +121,8 @@ void rows_of(const In& starts_, const Out& out_) {
 
 // Elements grouped by row, in their order within a row; starts[i] says where row i begins.
 void group(const In& values_, const In& rows_, const In& columns_, const Out& grouped_, const Out& where_, const Out& starts_) {
-  const View values = values_.view(), columns = columns_.view(), grouped = grouped_.view(), where = where_.view(),
-             starts = starts_.view();
+  const View values = values_.view(), rows = rows_.view(), columns = columns_.view(), grouped = grouped_.view(),
+             where = where_.view(), starts = starts_.view();
   const int64_t count = values.ndim == 1 ? values.shape[0] : -1;
   require(count >= 0 && view_contiguous(values) && grouped.ndim == 1 && grouped.shape[0] == count &&
               grouped.dtype == values.dtype && view_contiguous(grouped),
@@ -128,7 +132,11 @@ void group(const In& values_, const In& rows_, const In& columns_, const Out& gr
               columns.ndim == 1 && columns.shape[0] == count && columns.dtype == Dtype::i64 && view_contiguous(columns),
           "sparse: indices must be contiguous int64, one for each element");
   const int64_t bound = starts.shape[0] - 1;
-  const int64_t* row = indices(rows_.view(), count, bound, "rows");
+  for (const View* in : {&values, &rows, &columns})
+    for (const View* out : {&grouped, &where, &starts}) require(!views_may_overlap(*in, *out), "sparse: a result overlaps an input");
+  require(!views_may_overlap(grouped, where) && !views_may_overlap(grouped, starts) && !views_may_overlap(where, starts),
+          "sparse: two results overlap");
+  const int64_t* row = indices(rows, count, bound, "rows");
   const int64_t* column = reinterpret_cast<const int64_t*>(columns.data);
   int64_t* at = reinterpret_cast<int64_t*>(starts.data);
   int64_t* to = reinterpret_cast<int64_t*>(where.data);

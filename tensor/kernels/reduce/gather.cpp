@@ -23,6 +23,12 @@ void with_size(size_t size, F f) {
   }
 }
 
+// The place of an index that was checked before; 0 if another thread has changed it since.
+DW_INLINE int64_t place_of(int64_t index, int64_t n) {
+  const int64_t place = index < 0 ? index + n : index;
+  return uint64_t(place) < uint64_t(n) ? place : 0;
+}
+
 DW_INLINE int64_t index_at(const View& indices, size_t j) {
   return reinterpret_cast<const int64_t*>(indices.data)[int64_t(j) * indices.strides[0]];
 }
@@ -67,8 +73,7 @@ void take_block(void* raw, size_t number) {
   E* out = t.out + (o * t.count + first) * t.inner.total;
   const bool run = t.inner.n == 1 && (t.inner.stride[0][0] == 1 || t.inner.total == 1);
   for (size_t j = first; j < last; ++j) {
-    const int64_t index = index_at(t.indices, j);
-    const E* p = base + (index < 0 ? index + t.n : index) * t.step;
+    const E* p = base + place_of(index_at(t.indices, j), t.n) * t.step;
     if (run && t.inner.total == 1) *out++ = *p;
     else if (run) {
       memcpy(out, p, t.inner.total * sizeof(E));
@@ -125,8 +130,7 @@ void gather(const View& x, int axis, const View& indices, const View& out) {
     const int64_t* where = reinterpret_cast<const int64_t*>(indices.data);
     E* y = reinterpret_cast<E*>(out.data);
     each_line(s, 3, s.kept.total * sizeof(E) * 2, [&](const int64_t* offset, size_t) {
-      const int64_t index = where[offset[1]];
-      y[offset[2]] = p[offset[0] + (index < 0 ? index + n : index) * step];
+      y[offset[2]] = p[offset[0] + place_of(where[offset[1]], n) * step];
     });
   });
 }

@@ -238,7 +238,7 @@ void cross_entropy_as(const CrossEntropy& c, const View& loss, const View& lse) 
     store_one(lse, int64_t(row) * lse.strides[0], lse_value);
     const int64_t target = target_of(c, row);
     T value = T(0);
-    if (target != c.ignore_index) {
+    if (target != c.ignore_index && size_t(target) < n) {  // checked before; another thread may have changed it
       value = lse_value - one_value<T>(c.logits, offset[0] + target * c.logits.strides[1]);
       if (c.smoothing != 0.0) {
         const T mean = add_line<T>(n, [&](size_t first, size_t m) { return sum_block(x.block(first, m, local), m); }) / T(n);
