@@ -17,6 +17,7 @@ __all__ = ["fuse", "ordered"]
 
 _MEMBERS = 192  # of a group: a program has room for 256 steps
 _NEAR = 8  # steps: a chain does not reach further back, or what it holds would live for long
+_WHOLE, _WINDOW = 4096, 512  # steps: longer lists are fused window by window
 _TEMPORARIES, _INPUTS, _OUTS = 8, 56, 8  # what a program has room for
 _ENDS = {"sum": "sum", "max": "maximum", "min": "minimum"}
 
@@ -74,7 +75,10 @@ def _fusable(graph: Graph, step: Step) -> bool:
 
 
 def _fuse_part(graph: Graph, steps: list[Step], needs: dict[int, list[Any]]) -> list[Step]:
-    nodes = _grouped(graph, steps)
+    nodes: list[Step | _Group] = []
+    window = len(steps) if len(steps) <= _WHOLE else _WINDOW  # grouping looks at all pairs
+    for first in range(0, len(steps), max(window, 1)):
+        nodes += _grouped(graph, steps[first : first + window])
     out: list[Step] = []
     for node in ordered(nodes):
         out += [node] if isinstance(node, Step) else _compiled(graph, node.steps, needs)

@@ -28,10 +28,26 @@ def normal(seed: int, shape: tuple[int, ...]) -> Any:
 HOSTILE_FILES = "test_a_hostile_file_is_refused_by_name_and_costs_no_more_memory_than_its_size"
 LYING_CAPSULES = "test_a_capsule_that_lies_is_refused_and_ends_its_own_content"
 ELSEWHERE = {
-    "fork() after threads started: a new pool in the child": ("test_pool.py", "test_a_forked_child_computes_with_threads_of_its_own", ""),
-    "fork() while another thread computes": ("test_pool.py", "test_a_fork_while_another_thread_computes_does_not_hang", ""),
-    "fork(): the child computes on its parent's tensors": ("test_tensor_hosts.py", "test_a_forked_child_computes_on_its_parents_tensors", ""),
-    "two threads on one tensor": ("test_tensor_hosts.py", "test_two_threads_on_one_tensor_end_with_every_change_counted", ""),
+    "fork() after threads started: a new pool in the child": (
+        "test_pool.py",
+        "test_a_forked_child_computes_with_threads_of_its_own",
+        "",
+    ),
+    "fork() while another thread computes": (
+        "test_pool.py",
+        "test_a_fork_while_another_thread_computes_does_not_hang",
+        "",
+    ),
+    "fork(): the child computes on its parent's tensors": (
+        "test_tensor_hosts.py",
+        "test_a_forked_child_computes_on_its_parents_tensors",
+        "",
+    ),
+    "two threads on one tensor": (
+        "test_tensor_hosts.py",
+        "test_two_threads_on_one_tensor_end_with_every_change_counted",
+        "",
+    ),
     "safetensors: N = 2^63": ("test_safetensors.py", HOSTILE_FILES, "N = 2^63"),
     "safetensors: not JSON": ("test_safetensors.py", HOSTILE_FILES, "not JSON"),
     "safetensors: duplicate key": ("test_safetensors.py", HOSTILE_FILES, "duplicate name"),
@@ -46,14 +62,46 @@ ELSEWHERE = {
     "DLPack: read-only": ("test_tensor_exchange.py", "test_a_read_only_import_cannot_be_written", ""),
     "DLPack: not on the CPU": ("test_tensor_exchange.py", LYING_CAPSULES, "device"),
     "DLPack: lanes > 1": ("test_tensor_exchange.py", LYING_CAPSULES, "dtype"),
-    "DLPack: NULL strides, byte_offset": ("test_tensor_exchange.py", "test_null_strides_and_a_byte_offset_give_the_right_tensor", ""),
-    "numpy: misaligned by one byte, big-endian": ("test_tensor_exchange.py", "test_a_misaligned_buffer_is_copied_and_a_big_endian_one_refused", ""),
-    "another package of one of our names": ("../droveway/test_buildcheck.py", "test_a_foreign_package_in_the_way_is_named_with_its_distribution", ""),
-    "another package: --help does not care": ("../droveway/test_buildcheck.py", "test_help_and_version_do_not_check", ""),
-    "in place on a saved tensor": ("test_tensor_in_place.py", "test_backward_refuses_what_was_changed_after_it_was_saved_and_names_it", ""),
-    "100,000 operations: the destructor": ("test_tensor_object.py", "test_a_chain_of_a_hundred_thousand_operations_ends_without_recursion", ""),
-    "100,000 operations: backward": ("test_tensor_tape_in_c.py", "test_a_chain_of_a_hundred_thousand_operations_passes", ""),
-    "state of an optimizer beyond the budget": ("test_optim.py", "test_state_that_does_not_fit_into_the_budget_changes_nothing", ""),
+    "DLPack: NULL strides, byte_offset": (
+        "test_tensor_exchange.py",
+        "test_null_strides_and_a_byte_offset_give_the_right_tensor",
+        "",
+    ),
+    "numpy: misaligned by one byte, big-endian": (
+        "test_tensor_exchange.py",
+        "test_a_misaligned_buffer_is_copied_and_a_big_endian_one_refused",
+        "",
+    ),
+    "another package of one of our names": (
+        "../droveway/test_buildcheck.py",
+        "test_a_foreign_package_in_the_way_is_named_with_its_distribution",
+        "",
+    ),
+    "another package: --help does not care": (
+        "../droveway/test_buildcheck.py",
+        "test_help_and_version_do_not_check",
+        "",
+    ),
+    "in place on a saved tensor": (
+        "test_tensor_in_place.py",
+        "test_backward_refuses_what_was_changed_after_it_was_saved_and_names_it",
+        "",
+    ),
+    "100,000 operations: the destructor": (
+        "test_tensor_object.py",
+        "test_a_chain_of_a_hundred_thousand_operations_ends_without_recursion",
+        "",
+    ),
+    "100,000 operations: backward": (
+        "test_tensor_tape_in_c.py",
+        "test_a_chain_of_a_hundred_thousand_operations_passes",
+        "",
+    ),
+    "state of an optimizer beyond the budget": (
+        "test_optim.py",
+        "test_state_that_does_not_fit_into_the_budget_changes_nothing",
+        "",
+    ),
 }
 
 
@@ -94,7 +142,9 @@ OVERFLOWING = {
 def test_a_shape_whose_product_overflows_is_a_value_error_and_nothing_is_allocated(call: str) -> None:
     with tn.budget(max_bytes=1 << 20) as b:
         before = b.used_bytes
-        with pytest.raises(ValueError, match=r"more bytes than there are addresses|elements is too large|would take \d+ bytes"):
+        with pytest.raises(
+            ValueError, match=r"more bytes than there are addresses|elements is too large|would take \d+ bytes"
+        ):
             OVERFLOWING[call]()
         assert b.used_bytes == before
         assert b.peak_bytes < 4096
@@ -105,10 +155,16 @@ def test_two_megabytes_of_a_budget_of_one_are_refused_with_the_numbers_and_nothi
     with tn.budget(max_bytes=1 << 20) as b:
         kept = tn.zeros((1000,))
         before = b.used_bytes
-        for request in (lambda: tn.zeros((1 << 19,)), lambda: kept.expand(600, 1000).clone(), lambda: kept.reshape(-1, 1) * kept):
+        for request in (
+            lambda: tn.zeros((1 << 19,)),
+            lambda: kept.expand(600, 1000).clone(),
+            lambda: kept.reshape(-1, 1) * kept,
+        ):
             with pytest.raises(tn.BudgetExceeded) as caught:
                 request()
-            assert f"limit {1 << 20}" in str(caught.value).replace("_", "").replace(",", "") or str(1 << 20) in str(caught.value)
+            assert f"limit {1 << 20}" in str(caught.value).replace("_", "").replace(",", "") or str(1 << 20) in str(
+                caught.value
+            )
             assert caught.value.requested > (1 << 20) - before
             assert (caught.value.in_use, caught.value.limit) == (before, 1 << 20)
             assert b.used_bytes == before
@@ -149,7 +205,12 @@ BEYOND = [5, -6, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63), 2**64, -(2**64), 1
 @pytest.mark.parametrize("index", BEYOND)
 def test_an_index_out_of_range_however_far_is_an_index_error_and_reads_nothing(index: int) -> None:
     x = tn.ones((5, 3))
-    reads: list[Callable[[], Any]] = [lambda: x[index], lambda: x[0:2, :][index], lambda: x.T[0][index], lambda: x.__setitem__(index, 1.0)]
+    reads: list[Callable[[], Any]] = [
+        lambda: x[index],
+        lambda: x[0:2, :][index],
+        lambda: x.T[0][index],
+        lambda: x.__setitem__(index, 1.0),
+    ]
     if -(2**63) <= index < 2**63:
         at = tn.asarray([0, index])
         reads += [
@@ -173,7 +234,9 @@ def test_eigh_of_what_is_not_symmetric_is_refused_with_its_tolerance() -> None:
             call(x)
 
 
-def test_a_graph_of_a_hundred_thousand_operations_is_captured_run_and_ended_without_recursion(python: Callable[..., Any]) -> None:
+def test_a_graph_of_a_hundred_thousand_operations_is_captured_run_and_ended_without_recursion(
+    python: Callable[..., Any],
+) -> None:
     code = """
 import tensor as tn
 def chain(x):
@@ -198,7 +261,9 @@ LONG = {
 
 
 @pytest.mark.parametrize("kernel", LONG)
-def test_ctrl_c_stops_a_long_kernel_between_its_blocks_and_what_is_left_is_valid(kernel: str, python: Callable[..., Any]) -> None:
+def test_ctrl_c_stops_a_long_kernel_between_its_blocks_and_what_is_left_is_valid(
+    kernel: str, python: Callable[..., Any]
+) -> None:
     code = f"""
 import signal, time
 import tensor as tn
@@ -224,7 +289,9 @@ print(float((small @ small).sum()), bool((x == x).all()), tn.sort(small)[0, 0].i
 
 
 @pytest.mark.parametrize("make", [lambda p: tn.optim.AdamW(p, lr=0.1), lambda p: tn.optim.SGD(p, lr=0.1, momentum=0.9)])
-def test_a_budget_that_ends_in_the_middle_of_a_step_leaves_weights_and_state_as_they_were(make: Callable[[Any], Any]) -> None:
+def test_a_budget_that_ends_in_the_middle_of_a_step_leaves_weights_and_state_as_they_were(
+    make: Callable[[Any], Any],
+) -> None:
     weights = [tn.ones((300,)).requires_grad_(), tn.ones((400, 500)).requires_grad_(), tn.ones((20,)).requires_grad_()]
     optimizer = make(weights)
 
