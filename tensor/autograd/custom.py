@@ -9,6 +9,7 @@ from typing import Any
 from tensor import _kernels
 from tensor.autograd.backward import floating
 from tensor.autograd.grad_mode import grad_enabled
+from tensor.autograd.jvp import JvpTracer
 from tensor.autograd.pytree import TreeDef, tree_flatten, tree_unflatten
 from tensor.autograd.trace import Main, Record, Tracer, apply_traced
 from tensor.autograd.vmap import BatchTracer, unwrap
@@ -130,8 +131,10 @@ class _CustomVjpCall(Call):
     def vjp(self, g: Any, node: Any) -> Sequence[Tensor | None]:
         assert self.rule.bwd is not None and self.out_tree is not None
         inputs = node.inputs
-        # A pass that is recorded itself needs residuals that remember the inputs.
-        residuals = self._forward(inputs)[1] if grad_enabled() else self.residuals
+        # A pass that is recorded itself needs residuals that remember the inputs, and one that is carried along with
+        # tangents needs residuals with tangents: what evaluate kept is a level lower.
+        again = grad_enabled() or any(_moves(x) for x in inputs)
+        residuals = self._forward(inputs)[1] if again else self.residuals
         cotangent = tree_unflatten(self.out_tree, g if isinstance(g, tuple) else (g,))
         grads = self.rule.bwd(residuals, cotangent)
         if not isinstance(grads, tuple) or len(grads) != len(self.treedef.children):
@@ -146,13 +149,28 @@ class _CustomVjpCall(Call):
         if len(flat) != self.treedef.num_leaves:
             raise GradientError(f"custom_vjp {self.name}: the gradients of bwd must have the arguments' trees")
         results = [d for i, d in enumerate(flat) if i not in self.static]
-        for d, x in zip(results, inputs, strict=True):
-            if d is not None and (d.shape != x.shape or d.dtype != x.dtype):
-                raise ShapeError(
-                    f"custom_vjp {self.name}: bwd gave {Spec(d.shape, d.dtype)!r} as the gradient of "
-                    f"{Spec(x.shape, x.dtype)!r}"
-                )
+        _require_like(f"custom_vjp {self.name}: bwd", results, inputs)
         return results
+
+
+def _moves(x: Tensor) -> bool:
+    """Whether x, or what lies below it, carries a tangent."""
+    while isinstance(x, Tracer):
+        if isinstance(x, JvpTracer):
+            return True
+        x = x.lower()[0]
+    return False
+
+
+def _require_like(who: str, gradients: Sequence[Any], inputs: Sequence[Tensor]) -> None:
+    """TypeError, ShapeError for gradients that are no tensors, or not like their inputs."""
+    for d, x in zip(gradients, inputs, strict=False):
+        if d is None:
+            continue
+        if not isinstance(d, _kernels.Tensor):
+            raise TypeError(f"{who} gave a {type(d).__name__} as the gradient of {Spec(x.shape, x.dtype)!r}")
+        if d.shape != x.shape or d.dtype != x.dtype:
+            raise ShapeError(f"{who} gave {Spec(d.shape, d.dtype)!r} as the gradient of {Spec(x.shape, x.dtype)!r}")
 
 
 class custom_vjp:  # noqa: N801, a decorator
@@ -333,7 +351,10 @@ def custom_primitive(
     """
 
     def kernel(outs: Outs, inputs: Outs, params: Any) -> None:
-        results = forward(tuple([array_of(x) for x in inputs]), params)
+        arrays = tuple([array_of(x).view() for x in inputs])
+        for a in arrays:
+            a.flags.writeable = False
+        results = forward(arrays, params)
         for out, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=True):
             view = array_of(out)
             if result.shape != view.shape:
@@ -341,6 +362,12 @@ def custom_primitive(
                     f"{name}: forward gave the shape {result.shape} where the shape rule says {view.shape}"
                 )
             view[...] = result
+
+    def checked_vjp(g: Any, node: Any) -> Sequence[Tensor | None]:
+        assert vjp is not None
+        gradients = vjp(g, node)
+        _require_like(f"backward of {name}: its rule", gradients, node.inputs)
+        return gradients
 
     primitive = Primitive(
         name,
@@ -352,7 +379,7 @@ def custom_primitive(
         kernel=kernel,
         twin=forward,
         keeps=KEEP_INPUTS | 0xFFFF << 16,
-        vjp=vjp,
+        vjp=None if vjp is None else checked_vjp,
         jvp=jvp,
         batch=batch,
         linear=linear,

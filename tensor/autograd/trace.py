@@ -77,6 +77,7 @@ class Tracer(_kernels.Tensor):  # type: ignore[misc]
     __slots__ = ("main",)
 
     what: ClassVar[str] = "a traced tensor"
+    hint: ClassVar[str] = "tensor.where, cond and while_loop choose by value"
     main: Main
 
     @classmethod
@@ -95,8 +96,7 @@ class Tracer(_kernels.Tensor):  # type: ignore[misc]
 
     def _refuse(self, what: str) -> NoReturn:
         raise TraceError(
-            f"{self.main.name}: {what} of {self.what} is not known, it stands for many values "
-            f"(hint: tensor.where, cond and while_loop choose by value)"
+            f"{self.main.name}: {what} of {self.what} is not known, it stands for many values (hint: {self.hint})"
         )
 
     def __bool__(self) -> bool:  # noqa: PLE0304

@@ -62,6 +62,7 @@ class GraphTracer(Tracer):
     __slots__ = ("value",)
 
     what: ClassVar[str] = "a captured tensor"
+    hint: ClassVar[str] = "tensor.where chooses by value"
     value: int
 
     @classmethod
