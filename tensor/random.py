@@ -122,7 +122,7 @@ class Key:
         return hash((Key, self.seed))
 
     def __repr__(self) -> str:
-        if self._seeds is not None and (self._seeds.is_traced or self._seeds.ndim):
+        if self._seed is None and (not isinstance(self._seeds, _kernels.Tensor) or self._seeds.is_traced or self.shape):
             return f"Key({self._seeds!r})"
         return f"Key(seed={self.seed})"
 
@@ -132,9 +132,9 @@ class Key:
     def split(self, n: int) -> list[Key]:
         """n child keys, split(self, 0) … split(self, n − 1)."""
         count = _count(n, "Key.split", "n")
-        if self.shape != () or self.seeds.is_traced:
+        if self._seed is None and (self.shape != () or self.seeds.is_traced or str(self.seeds.device) != "cpu"):
             return [split(self, i) for i in range(count)]
-        numbers = _kernels.arange(0, 1, count, "uint64")
+        numbers = _kernels.arange(0, 1, count, "uint64", self.seeds.device)
         seeds = _kernels.apply(rows.RANDOM_CHILD, (self.seeds, numbers), {"tag": rows.SPLIT})
         return [Key(seed) for seed in seeds.tolist()]
 
@@ -167,10 +167,17 @@ class Key:
         return bernoulli(self, p, shape, offset=offset, device=device)
 
 
+def key_of(seeds: Any) -> Key:
+    """A key of such seeds, unchecked: trees are also put together of what isn't a tensor, such as shapes."""
+    key = Key.__new__(Key)
+    key._seed, key._seeds = None, seeds
+    return key
+
+
 def split(key: Key, i: int | Tensor) -> Key:
     """Child i of the key, 0 ≤ i < 2^64; children never repeat numbers that the key itself hands out.
 
-    A tensor of integers gives the batch of these children: `split(key, tn.arange(8))`.
+    A tensor of integers gives the batch of these children: `split(key, tn.arange(8))`; −1 stands for 2^64 − 1 there.
 
     >>> f"{split(Key(0), 0).seed:016x}"
     '1348e23f2dce73e5'
@@ -315,9 +322,14 @@ def _draw(
     return _kernels.apply(row, (seeds,), {"shape": sizes, "offset": start, "dtype": _name(dtype), **more})
 
 
-def _seeds(key: Key, name: str, device: Device) -> Tensor:
+def require_key(key: Any, name: str) -> None:
+    """TypeError that names the function unless it is a Key."""
     if not isinstance(key, Key):
-        raise TypeError(f"{name}: key must be a Key, got {type(key).__name__}")
+        raise TypeError(f"{name}: key must be a Key, got {type(key).__name__} (hint: tensor.random.Key(seed))")
+
+
+def _seeds(key: Key, name: str, device: Device) -> Tensor:
+    require_key(key, name)
     return key.seeds if device is None else key.seeds.to_device(device)
 
 
@@ -335,8 +347,8 @@ def _child(key: Key, number: int | Tensor, tag: int, function: str, name: str) -
         if not number.dtype.name.startswith(("int", "uint")):
             raise DtypeError(f"{function}: {name} must hold integers, got {number.dtype.name}")
         which = number.to("uint64")
-        return Key(_kernels.apply(rows.RANDOM_CHILD, (seeds, which), {"tag": tag}))
-    which = _kernels.full((), as_u64(number, function, name), "uint64")
+    else:
+        which = _kernels.full((), as_u64(number, function, name), "uint64", seeds.device)
     return Key(_kernels.apply(rows.RANDOM_CHILD, (seeds, which), {"tag": tag}))
 
 

@@ -32,8 +32,9 @@ def exponential(key: Key, shape: Shape, *, offset: int = 0, dtype: Any = None, d
     tensor([0.509238, 2.12461 , 1.33072 ], dtype=float32)
     """
     from tensor.functions.elementary import log1p
-    from tensor.random import uniform
+    from tensor.random import require_key, uniform
 
+    require_key(key, "exponential")
     return -log1p(-uniform(key, shape, offset=offset, dtype=dtype, device=device))
 
 
@@ -48,7 +49,9 @@ def gumbel(key: Key, shape: Shape, *, offset: int = 0, dtype: Any = None, device
     """
     from tensor.functions.elementary import log
     from tensor.functions.elementwise import maximum
+    from tensor.random import require_key
 
+    require_key(key, "gumbel")
     name = _kernels.Dtype("float32" if dtype is None else dtype).name
     if name not in ("float32", "float64"):
         raise DtypeError(f"gumbel: dtype must be float32 or float64, got {name}")
@@ -68,8 +71,9 @@ def categorical(key: Key, logits: Tensor, shape: Shape = (), *, axis: int = -1) 
     tensor([0, 0, 1, 0, 0, 0, 0, 0], dtype=int64)
     """
     from tensor.functions.searching import argmax
-    from tensor.random import sizes_of
+    from tensor.random import require_key, sizes_of
 
+    require_key(key, "categorical")
     if not isinstance(logits, _kernels.Tensor) or logits.dtype.name not in _FLOATS:
         got = logits.dtype.name if isinstance(logits, _kernels.Tensor) else type(logits).__name__
         raise DtypeError(f"categorical: logits must be a tensor of floats, got {got}")
@@ -116,8 +120,9 @@ def truncated_normal(
     tensor([ 1.09484 ,  0.255114, -0.336184], dtype=float32)
     """
     from tensor.functions.elementwise import clip
-    from tensor.random import uniform
+    from tensor.random import require_key, uniform
 
+    require_key(key, "truncated_normal")
     low, high = _number("truncated_normal", "lower", lower), _number("truncated_normal", "upper", upper)
     if not low < high:
         raise ValueError(f"truncated_normal: lower must be below upper, got {low} and {high}")
@@ -148,8 +153,9 @@ def dropout(key: Key, x: Tensor, p: float) -> Tensor:
     tensor([0., 2., 2., 2.], dtype=float32)
     """
     from tensor.functions.elementwise import where
-    from tensor.random import bernoulli
+    from tensor.random import bernoulli, require_key
 
+    require_key(key, "dropout")
     share = _number("dropout", "p", p)
     if not 0 <= share <= 1:
         raise ValueError(f"dropout: p must be from 0 to 1, got {p}")

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from tensor.errors import GradientError, TraceError
 
@@ -85,7 +86,14 @@ def _next_key(stream: Stream, log: DrawLog | None) -> Key:
     if log is not None:
         return log.key(stream)
     recorder = _active.capture
-    return Key(stream.take() if recorder is None else recorder.source(stream))
+    if recorder is None:
+        return Key(stream.take())
+    if stream.made_in(recorder):
+        raise TraceError(
+            f"Stream: it is made anew at each run of {recorder.name.removeprefix('capture of ')}, so each would repeat "
+            f"its numbers (hint: make it outside)"
+        )
+    return Key(recorder.source(stream))
 
 
 class Stream:
@@ -103,7 +111,7 @@ class Stream:
     (2, True)
     """
 
-    __slots__ = ("__weakref__", "_key", "_lock", "_position")
+    __slots__ = ("__weakref__", "_capture", "_key", "_lock", "_position")
 
     def __init__(self, seed: int, position: int = 0) -> None:
         from tensor.random import Key, as_u64
@@ -111,6 +119,7 @@ class Stream:
         self._key = Key(as_u64(seed, "Stream", "seed"))
         self._position = as_u64(position, "Stream", "position")
         self._lock = threading.Lock()
+        self._capture = None if _active.capture is None else ref(_active.capture)  # during which it was made
 
     @property
     def seed(self) -> int:
@@ -136,6 +145,10 @@ class Stream:
             number = self._position
             self._position = (number + 1) % 2**64
         return split(self._key, number).seeds
+
+    def made_in(self, recorder: Any) -> bool:
+        """Whether the function that is captured by this recorder made it."""
+        return self._capture is not None and self._capture() is recorder
 
     def key(self) -> Key:
         """The next key; for one draw, or to be split."""

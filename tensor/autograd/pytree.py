@@ -20,7 +20,7 @@ __all__ = [
     "tree_unflatten",
 ]
 
-from tensor.random import Key
+from tensor.random import Key, key_of
 
 _T = TypeVar("_T")
 _Flatten = Callable[[Any], tuple[Iterable[Any], Hashable]]
@@ -28,7 +28,7 @@ _Unflatten = Callable[[Hashable, tuple[Any, ...]], Any]
 
 # Keys of random numbers are trees of their seeds: so transformations follow them as they follow any tensor.
 _REGISTERED: dict[type, tuple[_Flatten, _Unflatten]] = {
-    Key: (lambda key: ((key.seeds,), None), lambda _, parts: Key(*parts))
+    Key: (lambda key: ((key.seeds,), None), lambda _, parts: key_of(*parts))
 }
 
 

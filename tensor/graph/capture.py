@@ -26,7 +26,7 @@ Tensor = Any
 class _Recorder(Main):
     """A capture that is going on: the graph, and which tensors from outside it has met."""
 
-    __slots__ = ("graph", "known", "streams")
+    __slots__ = ("__weakref__", "graph", "known", "streams")
 
     def __init__(self, name: str) -> None:
         super().__init__(f"capture of {name}")

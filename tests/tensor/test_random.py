@@ -307,7 +307,11 @@ def test_keys_are_values() -> None:
             ValueError,
             "Key.seed: a batch of keys of shape (2,) has many (hint: .seeds)",
         ),
-        (lambda: random.uniform(1, 3), TypeError, "uniform: key must be a Key, got int"),
+        (
+            lambda: random.uniform(1, 3),
+            TypeError,
+            "uniform: key must be a Key, got int (hint: tensor.random.Key(seed))",
+        ),
         (lambda: Key(1).uniform(True), TypeError, "uniform: each length in shape must be an int, got bool"),
         (lambda: Key(1).uniform(2.5), TypeError, "uniform: each length in shape must be an int, got float"),
         (lambda: Key(1).uniform("ab"), TypeError, "uniform: each length in shape must be an int, got str"),
@@ -473,6 +477,30 @@ def test_the_device_of_the_twins_gives_the_same_bits() -> None:
         here, there = draw(), draw(device="ref")
         assert str(there.device) == "ref"
         assert tensor.digest(here) == tensor.digest(there)
+
+
+def test_a_key_on_the_device_of_the_twins_stays_there() -> None:
+    key = Key(tensor.asarray(28, dtype="uint64", device="ref"))
+    for other in (key, key.split(2)[1], random.split(key, 3), random.fold_in(key, 4)):
+        assert str(other.uniform(2).device) == "ref"
+    assert key.split(2) == Key(28).split(2)
+
+
+@pytest.mark.parametrize("shape", [(7,), (300,), (40, 50)])
+def test_threads_never_change_the_draws_of_many_keys(shape, threads) -> None:
+    keys = random.split(Key(29), tensor.arange(3000 if shape == (7,) else 60))
+    draws = [
+        lambda: keys.uniform(shape, offset=3),
+        lambda: keys.normal(shape, dtype="float64"),
+        lambda: keys.randint(0, 3 * 2**61, shape),
+        lambda: random.split(keys, 5).seeds,
+    ]
+    threads(1)
+    expected = [tensor.digest(draw()) for draw in draws]
+    assert tensor.digest(draws[0]()[17]) == tensor.digest(random.split(Key(29), 17).uniform(shape, offset=3))
+    for n in (2, 3, 7):
+        threads(n)
+        assert [tensor.digest(draw()) for draw in draws] == expected
 
 
 def test_draws_count_in_the_budget() -> None:

@@ -111,7 +111,16 @@ def test_the_gradient_of_dropout_is_its_mask_times_its_scale(dtype) -> None:
             tn.DtypeError,
             "dropout: x must be a tensor of floats, got int8",
         ),
-        (lambda: dropout(3, tn.ones(2), 0.5), TypeError, "bernoulli: key must be a Key, got int"),
+        (
+            lambda: dropout(3, tn.ones(2), 0.5),
+            TypeError,
+            "dropout: key must be a Key, got int (hint: tensor.random.Key(seed))",
+        ),
+        (
+            lambda: categorical(None, tn.ones(2)),
+            TypeError,
+            "categorical: key must be a Key, got NoneType (hint: tensor.random.Key(seed))",
+        ),
         (
             lambda: categorical(Key(1), tn.asarray([0.0, math.nan])),
             ValueError,

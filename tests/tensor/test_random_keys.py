@@ -9,7 +9,19 @@ import pytest
 
 import tensor as tn
 from tensor import random
-from tensor.autograd import checkpoint, cond, fori_loop, grad, jvp, scan, value_and_grad, vmap, while_loop
+from tensor.autograd import (
+    checkpoint,
+    cond,
+    fori_loop,
+    grad,
+    jvp,
+    scan,
+    tree_leaves,
+    tree_map,
+    value_and_grad,
+    vmap,
+    while_loop,
+)
 from tensor.random import Key, Stream, fold_in, split
 
 DRAWS = {
@@ -208,6 +220,14 @@ def test_gradients_and_tangents_pass_beside_a_key() -> None:
     assert each.tolist() == [split(key, i).normal(3).tolist() for i in range(2)]
 
 
+def test_trees_with_keys_may_be_mapped_to_anything() -> None:
+    tree = {"key": Key(17), "x": tn.ones(3)}
+    assert tree_map(lambda x: x.shape, tree)["x"] == (3,)
+    assert repr(tree_map(lambda x: x.shape, tree)["key"]) == "Key(())"
+    assert tree_leaves(tree_map(lambda x: x.ndim, tree)) == [0, 1]
+    assert tree_map(lambda x: x, tree)["key"] == Key(17)
+
+
 # --- streams ---------------------------------------------------------------------------------------------------------
 
 
@@ -241,6 +261,19 @@ def test_a_captured_function_advances_its_streams_at_each_run_as_itself() -> Non
     assert [s.position for s in mine] == [s.position for s in theirs] == [15, 5]
     captured.plan()
     assert bits(captured(tn.ones((2, 3)))) == bits(step(theirs, tn.ones((2, 3))))  # another graph, the same streams
+
+
+def test_a_stream_that_a_captured_function_makes_itself_is_refused() -> None:
+    with pytest.raises(
+        tn.TraceError,
+        match=r"^Stream: it is made anew at each run of <lambda>, so each would repeat its numbers "
+        r"\(hint: make it outside\)$",
+    ):
+        tn.capture(lambda x: x + Stream(1).uniform(2))(tn.ones(2))
+    kept = []
+    tn.capture(lambda x: kept.append(Stream(2)) or x)(tn.ones(2))
+    assert kept[0].key() == split(Key(2), 0)
+    assert tn.capture(lambda: kept[0].uniform(2))().tolist() == split(Key(2), 1).uniform(2).tolist()
 
 
 def test_a_stream_may_be_an_argument_of_a_captured_function() -> None:
