@@ -114,6 +114,8 @@ def _oracle_m(corners: Corners, start: F32, goal: F32) -> float:
     far[0], done = 0.0, np.zeros(n, np.bool_)
     while not done.all():
         at = int(np.where(done, np.inf, far).argmin())
+        if far[at] == np.inf or done[at]:
+            break  # the other corners are walled in
         done[at] = True
         legs = np.hypot(x.astype(float) - float(x[at]), y.astype(float) - float(y[at]))
         seen = corners.clear(np.full(n, x[at]), np.full(n, y[at]), x, y)
