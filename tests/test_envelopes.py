@@ -31,7 +31,9 @@ def test_the_page_is_made_from_the_kept_lines_and_lists_every_job(kenya: ModuleT
     assert [(r["case"], r["command"], r["peer"], r["numpy"]) for r in kept] == [
         (job.name, job.command, job.limit_mb, job.numpy) for job in kenya.JOBS
     ]
-    assert {job.script for job in kenya.JOBS} == {p.name for p in (repository / "benchmarks" / "envelopes").glob("*.py")}
+    assert {job.script for job in kenya.JOBS} == {
+        p.name for p in (repository / "benchmarks" / "envelopes").glob("*.py")
+    }
 
 
 def test_every_job_stays_within_its_limit_on_the_page(kenya: ModuleType) -> None:

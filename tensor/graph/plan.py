@@ -106,15 +106,20 @@ def _mb(nbytes: int) -> str:
 
 
 def plan_graph(graph: Graph) -> Plan:
-    """The plan of a graph. It is a function of the graph alone."""
-    plan = plan_buffers(graph)
+    """The plan of a graph. It is a function of the graph, and of what the kernels of this machine work in."""
+    from tensor.graph.workspace import workspaces
+
+    plan = plan_buffers(graph, workspaces(graph))
     plan.arena_bytes = _place([b for b in plan.buffers if b.kind == "temporary" and b.nbytes])
     plan.lower_bound_bytes = max(live_bytes(plan), default=0)
     return plan
 
 
-def plan_buffers(graph: Graph) -> Plan:
-    """The plan of a graph without places: who shares memory with whom, and how long it lives."""
+def plan_buffers(graph: Graph, workspace: list[int] | None = None) -> Plan:
+    """The plan of a graph without places: who shares memory with whom, and how long it lives.
+
+    `workspace`: the bytes that each step's kernel works in; None: they are left out.
+    """
     buffers: list[Buffer] = []
     buffer_of = [-1] * len(graph.specs)
     values: list[list[int]] = []  # of each buffer
@@ -158,7 +163,7 @@ def plan_buffers(graph: Graph) -> Plan:
         buffer_of,
         0,
         sum(b.nbytes for b in buffers if b.kind == "output"),
-        [_workspace(graph, s) for s in graph.steps],
+        [0] * len(graph.steps) if workspace is None else workspace,
         steps=[s.primitive.name for s in graph.steps],
         again=[s.again and not s.is_view for s in graph.steps],
         rooms=rooms,
@@ -194,11 +199,6 @@ def _last_reads(graph: Graph) -> dict[int, int]:
         for v in step.inputs:
             last[v] = at
     return last
-
-
-def _workspace(graph: Graph, step: Step) -> int:
-    rule = getattr(step.primitive, "workspace", None)
-    return 0 if rule is None else int(rule(tuple(graph.specs[v] for v in step.inputs), step.params))
 
 
 def overwritten(graph: Graph, step: Step, k: int) -> tuple[int, ...]:

@@ -81,10 +81,11 @@ def recomputed(graph: Graph, limit: int) -> Graph:
 
     Where that cannot be reached it is the graph with the lowest peak that was found.
     """
+    workspace = max(plan_graph(graph).workspace_bytes, default=0)  # the same steps run, some of them twice
     state = _State(graph, {}).prepare()
     for _ in range(8 * len(graph.steps)):
         assert state.plan is not None
-        rest = state.plan.output_bytes + max(state.plan.workspace_bytes, default=0)
+        rest = state.plan.output_bytes + workspace
         most = max(state.live, default=0)
         if most + rest <= limit and plan_graph(state.graph).peak_bytes <= limit:
             break

@@ -3,7 +3,6 @@
 #include <alloca.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "droveway/parallel.hpp"
@@ -323,7 +322,17 @@ bool FusedProgram::check_views(const View* out, const View* in, int axes) {
   return true;
 }
 
-bool FusedProgram::run(const TensorTable& table, const View* out, const View* in, int axes) const {
+size_t FusedProgram::workspace(const View* out, const View* in, int axes) const {
+  if (end == FusedEnd::none) return 0;
+  int64_t shape[kDimsMax], rows = 1, columns = 1;
+  const int ndim = broadcast_views(in, inputs, shape);
+  for (int d = 0; d < ndim; ++d) (d < ndim - axes ? rows : columns) *= shape[d];
+  const int64_t blocks = (columns + kSumBlock - 1) / kSumBlock;
+  if (rows == 0 || columns == 0 || (blocks == 1 && view_contiguous(out[0]))) return 0;
+  return size_t(rows * (blocks + 1)) * dtype_size(out_dtype[0]);
+}
+
+void FusedProgram::run(const TensorTable& table, const View* out, const View* in, int axes, char* workspace) const {
   Run run;
   run.program = this;
   run.table = &table;
@@ -341,7 +350,7 @@ bool FusedProgram::run(const TensorTable& table, const View* out, const View* in
       const View z{const_cast<char*>(reinterpret_cast<const char*>(&zero)), out[0].dtype, 0, nullptr, nullptr};
       run_elementwise(table, op_copy, out[0], &z, 1);
     }
-    return true;
+    return;
   }
   int64_t widest = 4;
   run.temporaries = run.spare = 0;
@@ -366,7 +375,7 @@ bool FusedProgram::run(const TensorTable& table, const View* out, const View* in
     const int64_t blocks = (run.walk.total + kWalkBlock - 1) / kWalkBlock;
     if (blocks > 1 && bytes >= kParallelBytes) dw_parallel(size_t(blocks), run_block, &run);
     else run_range(run, 0, run.walk.total);
-    return true;
+    return;
   }
 
   run.columns = 1;
@@ -374,13 +383,11 @@ bool FusedProgram::run(const TensorTable& table, const View* out, const View* in
   run.rows = run.walk.total / run.columns;
   run.blocks = (run.columns + kSumBlock - 1) / kSumBlock;
   const int64_t size = int64_t(dtype_size(out_dtype[0]));
-  char* partial = nullptr;
+  char* const partial = workspace;
   const bool straight = run.blocks == 1 && view_contiguous(out[0]);
   if (straight) {
     run.result = out[0].data;
   } else {
-    partial = static_cast<char*>(malloc(size_t(run.rows * (run.blocks + 1) * size)));
-    if (partial == nullptr) return false;
     run.result = partial;
   }
   run.result_step = size;
@@ -404,9 +411,7 @@ bool FusedProgram::run(const TensorTable& table, const View* out, const View* in
     }
     const View from{values, out_dtype[0], out[0].ndim, out[0].shape, strides};
     run_elementwise(table, op_copy, out[0], &from, 1);
-    free(partial);
   }
-  return true;
 }
 
 }  // namespace droveway

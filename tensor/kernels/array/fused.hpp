@@ -37,8 +37,9 @@ class FusedProgram {
   // Whether the views fit, by shape and overlap; false with error() set. `axes` trailing dimensions are reduced.
   bool check_views(const View* out, const View* in, int axes);
 
-  // Runs it. false if there is no memory for the partial results of an end.
-  bool run(const TensorTable& table, const View* out, const View* in, int axes) const;
+  // The bytes that a run holds partial results of an end in.
+  size_t workspace(const View* out, const View* in, int axes) const;
+  void run(const TensorTable& table, const View* out, const View* in, int axes, char* workspace) const;
 
   const char* error() const { return error_; }
 

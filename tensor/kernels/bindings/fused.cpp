@@ -82,13 +82,12 @@ struct Program {
       total = n > total ? n : total;
     }
     if (!program.check_views(out, in, axes)) throw nb::value_error(program.error());
-    bool ran = true;
+    const Workspace workspace(program.workspace(out, in, axes), "partial results of a fused end");
     if (total * program.steps < 65536) {
-      ran = program.run(*table, out, in, axes);
+      program.run(*table, out, in, axes, workspace.data());
     } else {
-      call_kernel([&] { ran = program.run(*table, out, in, axes); });
+      call_kernel([&] { program.run(*table, out, in, axes, workspace.data()); });
     }
-    if (!ran) throw std::bad_alloc();
   }
 
   // a · b, then the program on each finished block of rows. Its input 0 is the product, which lies in `product`: an
