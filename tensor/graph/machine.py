@@ -23,7 +23,7 @@ Tensor = Any
 
 # Element types over the arena: the format of memoryview with their size, and whether its bits are then read anew.
 _FORMATS = {
-    "bool": ("B", True),
+    "bool": ("?", False),
     "int8": ("b", False),
     "uint8": ("B", False),
     "int16": ("h", False),

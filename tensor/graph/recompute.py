@@ -3,7 +3,8 @@
 The step at which most bytes are alive shows which values wait there for a later reader. Of those one is dropped: the
 steps that make it run a second time right before that reader, from what is alive there. The one that frees most bytes
 for the estimated time goes first, and each choice must lower the peak; so on until the graph fits, or nothing helps.
-The steps are the same on the same values, so no bit changes. It is a function of the graph and the limit alone.
+The steps are the same on the same values, so no bit changes. It is a function of the graph, of the limit, and of what
+the kernels of this machine work in.
 """
 
 from __future__ import annotations
