@@ -260,7 +260,7 @@ def _statistics_gradient(g: Any, node: Any, layer: bool) -> Tensor | None:
     """What flows into x through the results mean and rstd, if anything was asked of them."""
     x = node.inputs[0]
     trailing = node.params["trailing"]
-    n = math.prod(x.shape[x.ndim - trailing :])
+    n = max(math.prod(x.shape[x.ndim - trailing :]), 1)
     shape = (*x.shape[: x.ndim - trailing], *(1,) * trailing)
     mean = node.outputs[1] if layer else None
     rstd = node.outputs[2 if layer else 1]
@@ -426,7 +426,7 @@ def _backward_vjp(h: Any, node: Any) -> tuple[Tensor | None, ...]:
     g, x, mean, rstd, weight = _backward_parts(node.inputs, params)
     axes = tuple(range(x.ndim - trailing, x.ndim))
     last, kept = x.shape[x.ndim - trailing :], x.shape[: x.ndim - trailing]
-    n = math.prod(last)
+    n = max(math.prod(last), 1)
     u, scale = _normalised(x, mean, rstd, trailing)
     hx, *parameter = h if isinstance(h, tuple) else (h,)
     hw, hb = _parameters(parameter, params)

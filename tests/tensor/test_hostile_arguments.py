@@ -223,3 +223,10 @@ def test_a_parameter_named_twice_counts_once_in_the_norm() -> None:
     w = tn.zeros((2,)).requires_grad_()
     w.grad = tn.asarray([3.0, 4.0])
     assert clip_grad_norm_([w, w], 10.0).item() == 5.0
+
+
+@pytest.mark.parametrize("norm", [tn.layer_norm, tn.rms_norm])
+def test_a_norm_over_nothing_has_derivatives(norm: Callable[..., Any]) -> None:
+    x = tn.zeros((2, 0))
+    assert jvp(lambda v: norm(v, 0), (x,), (x,))[1].shape == (2, 0)
+    assert grad(lambda v: grad(lambda u: (norm(u, 0) * u).sum())(v).sum())(x).shape == (2, 0)
