@@ -27,7 +27,7 @@ from footprint import AT_EXIT, DATA, MB, ROOT, install, line, peak
 
 JOBS_FOLDER = ROOT / "benchmarks" / "envelopes"
 RESULTS = ROOT / "benchmarks" / "results" / "kenya.jsonl"
-PAGE = ROOT / "docs" / "envelopes.md"
+PAGE = ROOT / "docs/envelopes.md"
 RUNS = 3
 OPENBLAS_MB = 32  # numpy's OpenBLAS asks for this much when it is loaded, and touches none of it until a product
 PLANNER_MB = 32  # the planner's scratch is as large as the worst case needs; most of it is never touched
@@ -102,7 +102,7 @@ TAIL = """
   tensor looks at these bytes, nothing is copied, and numpy (13 MB) is never loaded. Keep pixels and codes as `uint8`
   and convert a batch at a time.
 - `tn.capture(fn, max_bytes=…)` computes values again on the way back where keeping them would not fit, and puts what is
-  left into one arena; `.plan().peak_bytes` says before a run what it will take ([capture.md](capture.md)). On the tape,
+  left into one arena; `.plan().peak_bytes` says before a run what it will take (docs/capture.md). On the tape,
   `tn.checkpoint` around a layer does the same.
 - `optimizer.zero_grad()` right after `optimizer.step()`: the gradients of a step need not live while the next ones are
   computed.
