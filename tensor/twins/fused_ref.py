@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tensor import reduction_ref
-from tensor.twins import elementwise_ref, special_ref
+from tensor.twins import elementwise_ref
 from tensor.twins.bfloat16_ref import BFLOAT16
 
 if TYPE_CHECKING:
@@ -17,7 +17,12 @@ __all__ = ["run_program"]
 
 Array: TypeAlias = Any  # an array of numpy
 
-_TWINS = {**special_ref.TWINS, **elementwise_ref.TWINS}
+
+def _twin(name: str) -> Any:
+    """The twin of an operation: that of its row, which tells floats from integers."""
+    from tensor.primitives.registry import row
+
+    return row(name).twin
 
 
 def run_program(program: Program, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -30,7 +35,7 @@ def run_program(program: Program, inputs: tuple[Array, ...]) -> tuple[Array, ...
         if name == "cast":
             value = elementwise_ref.cast(arrays[0], BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype))
         else:
-            value = np.asarray(_TWINS[name](arrays, None))
+            value = np.asarray(_twin(name)(arrays, None))
         held[target] = value
     if not program.end:
         return tuple(np.array(np.broadcast_to(held[64 + k], shape)) for k in range(len(program.outs)))
@@ -42,9 +47,9 @@ def run_program(program: Program, inputs: tuple[Array, ...]) -> tuple[Array, ...
 
 def _fold(name: str) -> Any:
     def fold(line: Array) -> Any:
-        value = _TWINS[name]((line[:1], line[:1]), None)
+        value = _twin(name)((line[:1], line[:1]), None)
         for i in range(1, len(line)):
-            value = _TWINS[name]((value, line[i : i + 1]), None)
+            value = _twin(name)((value, line[i : i + 1]), None)
         return value[0]
 
     return fold

@@ -196,6 +196,17 @@ def test_extremes_at_the_end_are_those_of_the_twin(end: str, shape: tuple[int, .
             assert same_bits(run(program, [a, np.clip(y, -1, 1)], isa)[0], expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_power_is_that_of_its_type(dtype: str) -> None:
+    program = Program((("pow", 0, (8, 9), ""), ("add", 64, (0, 8), "")), (dtype, dtype), (dtype,))
+    x, y = np.array([1.5, 2.25, 3], dtype), np.array([2, 3, 4], dtype)
+    out = np.empty(3, dtype)
+    program.compiled().run((out,), (x, y))
+    (twin,) = run_program(program, (x, y))
+    assert twin.tobytes() == out.tobytes()
+    assert np.allclose(twin, x**y + x)
+
+
 def test_output_may_be_an_input_that_no_later_step_reads() -> None:
     program = Program((("mul", 0, (8, 9), ""), ("add", 64, (0, 8), "")), ("float32", "float32"), ("float32",))
     x, y = awkward(7, 3001, F32), awkward(8, 3001, F32)
