@@ -46,7 +46,8 @@ The fields, in the order in which they are asked for:
 - `twin(arrays, params)` on numpy arrays gives the array, or a tuple of them. It defines the bits. It runs in
   `plain_mode`. A bfloat16 array comes as its twins expect it (tensor/twins/bfloat16_ref.py).
 - `keeps` says which inputs and outputs the gradient reads. `node.inputs[i]` is the tensor where it is kept and its
-  Spec elsewhere, so that memory is given back as early as can be.
+  Spec elsewhere, so that memory is given back as early as can be. `alone` says it for rows of two inputs where only the
+  first, or only the second, wants a gradient (a product with a constant reads the constant alone).
 - `vjp(g, node)` gives one tensor (or None) an input. It is written in differentiable functions: that is what makes
   gradients of gradients. `g` is the gradient of the result (a tuple if there are several; zeros where nothing
   arrived, None if the row says `sparse_gradients=True`). Complex numbers: the gradient is that of Re and Im as

@@ -18,7 +18,7 @@ from tensor.primitives.blocks import (
     stacked_specs,
     twin_of_each,
 )
-from tensor.primitives.primitive import FLOATS, NUMBERS, Params, Primitive, Sample, keep
+from tensor.primitives.primitive import CROSSED, FLOATS, NUMBERS, Params, Primitive, Sample, keep
 from tensor.primitives.registry import register, row
 from tensor.primitives.rules import (
     BatchRule,
@@ -125,6 +125,7 @@ MATMUL: Primitive = register(
         kernel=lambda outs, inputs, params: _kernels.product(inputs[0], inputs[1], outs[0]),
         twin=_matmul_twin,
         keeps=keep(inputs=(0, 1)),
+        alone=CROSSED,
         vjp=lambda g, node: _product_gradients(g, node.inputs[0], node.inputs[1], node.needs),
         jvp=lambda tangents, node: _bilinear_tangent(MATMUL, tangents, node),
         batch=leading_batch(cores=(2, 2), broadcasts=True),
@@ -288,6 +289,7 @@ VECDOT: Primitive = register(
         kernel=lambda outs, inputs, params: _kernels.vecdot(inputs[0], inputs[1], outs[0]),
         twin=_vecdot_twin,
         keeps=keep(inputs=(0, 1)),
+        alone=CROSSED,
         vjp=_vecdot_gradients,
         jvp=lambda tangents, node: _bilinear_tangent(VECDOT, tangents, node),
         batch=leading_batch(cores=(1, 1), broadcasts=True),

@@ -9,6 +9,7 @@ from tensor.errors import DtypeError
 from tensor.primitives.primitive import (
     ALL,
     COMPLEX,
+    CROSSED,
     FLOATS,
     NUMBERS,
     REALS,
@@ -246,6 +247,7 @@ elementwise(
     dtypes=NUMBERS,
     summary="Product, element by element; integers wrap.",
     keeps=keep(inputs=(0, 1)),
+    alone=CROSSED,
     partials=_mul_partials,
     vjp=_mul_vjp,
     twin=twin_of("mul"),
@@ -258,6 +260,7 @@ elementwise(
     dtypes=INEXACT,
     summary="Quotient, element by element.",
     keeps=keep(inputs=(1,), outputs=(0,)),
+    alone=(keep(inputs=(1,)), keep(inputs=(1,), outputs=(0,))),
     partials=lambda node: (
         lambda t: t / node.inputs[1],
         lambda t: -(t * node.outputs[0] / node.inputs[1]),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL",
     "COMPLEX",
+    "CROSSED",
     "FLOATS",
     "INTEGERS",
     "NUMBERS",
@@ -60,6 +61,7 @@ def keep(*, inputs: Iterable[int] = (), outputs: Iterable[int] = ()) -> int:
 
 
 KEEP_INPUTS = (1 << _OUTPUT_BIT) - 1  # every input, however many
+CROSSED = (keep(inputs=(1,)), keep(inputs=(0,)))  # `alone` of products: the gradient of one reads the other
 
 
 class Sample:
@@ -116,6 +118,7 @@ class Primitive(PrimitiveBase):
         view: Callable[[tuple[Tensor, ...], Params], Tensor] | None = None,
         twin: Callable[[tuple[Any, ...], Params], Any] | None = None,
         keeps: int = 0,
+        alone: tuple[int, int] | None = None,
         vjp: Callable[[Any, Any], Sequence[Tensor | None]] | None = None,
         jvp: Callable[[tuple[Tensor | None, ...], Any], Any] | None = None,
         partials: Callable[[Any], Sequence[Callable[[Tensor], Tensor] | None]] | None = None,
@@ -133,7 +136,7 @@ class Primitive(PrimitiveBase):
     ) -> None:
         from tensor.primitives import rules
 
-        super().__init__(name, elementwise_code(op), keeps)
+        super().__init__(name, elementwise_code(op), keeps, alone)
         if twin is None and view is None:
             raise ValueError(f"primitive {name}: a row needs a twin, or a view")
         if linear and vjp is None:

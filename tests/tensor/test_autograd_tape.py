@@ -235,3 +235,33 @@ def test_every_run_gives_the_same_bits():
         return values
 
     assert once() == once()
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: x * 2.0,
+        lambda x: x * tn.asarray([3.0, 4.0]),
+        lambda x: x / 4.0,
+        lambda x: x.reshape((1, 2)) @ tn.ones((2, 2)),
+        lambda x: tn.vecdot(x, tn.ones(2)),
+    ],
+)
+def test_a_product_with_a_constant_keeps_the_constant_alone(operation):
+    w = tn.asarray([1.0, 2.0]).requires_grad_()
+    x = w + 0.0
+    expected = tn.autograd.grad(lambda v: operation(v).sum())(w.detach())
+    y = operation(x)
+    x += 1.0
+    y.sum().backward()
+    assert w.grad.tolist() == expected.tolist()
+
+
+def test_what_a_gradient_of_one_factor_does_not_read_is_given_back():
+    data = tn.ones((1000, 100))
+    w = tn.ones((100, 1)).requires_grad_()
+    with tn.budget(max_bytes=10_000_000) as b:
+        scaled = (data @ w) * 2.0 / 3.0 * 4.0
+        assert b.used_bytes <= 2 * 4096  # the result, not the three before it
+        scaled.sum().backward()
+    assert w.grad[0, 0].item() == pytest.approx(1000 * 8 / 3)

@@ -21,11 +21,13 @@ PyObject *str_shape, *str_kernel, *str_view, *str_in_place, *str_unnamed;
 PyObject* elementwise_rows_found[kElementwiseOps];
 
 int primitive_init(PyObject* self, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"name", "op", "keeps", nullptr};
-  PyObject* name;
+  static const char* names[] = {"name", "op", "keeps", "alone", nullptr};
+  PyObject *name, *alone = nullptr;
   int op = -1;
   unsigned keeps = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|iI:PrimitiveBase", const_cast<char**>(names), &name, &op, &keeps)) return -1;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|iIO:PrimitiveBase", const_cast<char**>(names), &name, &op, &keeps, &alone)) return -1;
+  unsigned first = keeps, second = keeps;
+  if (alone != nullptr && alone != Py_None && !PyArg_ParseTuple(alone, "II:PrimitiveBase alone", &first, &second)) return -1;
   if (op >= kElementwiseOps) {
     PyErr_Format(PyExc_ValueError, "primitive %U: no elementwise operation has code %d", name, op);
     return -1;
@@ -36,6 +38,8 @@ int primitive_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   p->name = name;  // for good: budgets name buffers by it after the row is gone
   p->op = op;
   p->keeps = keeps;
+  p->alone[0] = first;
+  p->alone[1] = second;
   p->kind = RowKind::unknown;
   return 0;
 }
@@ -61,7 +65,7 @@ PyMemberDef primitive_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 PyType_Slot primitive_slots[] = {
-    {Py_tp_doc, const_cast<char*>("PrimitiveBase(name, op=-1, keeps=0)\n--\n\nWhat `apply` reads of a row on each call.")},
+    {Py_tp_doc, const_cast<char*>("PrimitiveBase(name, op=-1, keeps=0, alone=None)\n--\n\nWhat `apply` reads of a row on each call.")},
     {Py_tp_init, reinterpret_cast<void*>(primitive_init)},
     {Py_tp_new, reinterpret_cast<void*>(primitive_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(primitive_dealloc)},

@@ -59,6 +59,7 @@ int run_elementwise_into(int op, const View& out, const View* inputs, int count)
 
 // Nodes. record() gives `out` its history if gradients are on and one of the inputs wants them. Inputs: Tensors.
 bool wants_record(Tensor* const* inputs, int count);
+uint32_t keeps_of(PyObject* primitive, Tensor* const* inputs, int count);  // what of such a call its gradient reads
 int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* params, Tensor* const* outs, int out_count);
 
 inline bool plain(const Tensor* t) {  // nobody traces it, nobody wants gradients of it

@@ -214,6 +214,13 @@ bool wants_record(Tensor* const* inputs, int count) {
   return false;
 }
 
+uint32_t keeps_of(PyObject* primitive, Tensor* const* inputs, int count) {
+  const Primitive* p = as_primitive(primitive);
+  if (count != 2) return p->keeps;
+  const bool first = requires_grad(inputs[0]), second = requires_grad(inputs[1]);
+  return first == second ? p->keeps : p->alone[first ? 0 : 1];
+}
+
 int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* params, Tensor* const* outs, int out_count) {
   Node* n = PyObject_New(Node, node_type);
   if (n == nullptr) return -1;
@@ -230,7 +237,7 @@ int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* para
       return -1;
     }
   }
-  const uint32_t keeps = primitive_keeps(primitive);
+  const uint32_t keeps = keeps_of(primitive, inputs, count);
   for (int i = 0; i < count; ++i) {
     Tensor* t = inputs[i];
     Link& link = n->links[i];

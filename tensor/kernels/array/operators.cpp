@@ -132,7 +132,7 @@ PyObject* in_place(int op, PyObject* a, PyObject* b) {
     Py_XDECREF(to);
     Py_XDECREF(from);
   } else if (in_place_allowed(t, recorded, name) == 0) {
-    const uint32_t keeps = recorded && elementwise_row(op) != nullptr ? primitive_keeps(elementwise_row(op)) : 0;
+    const uint32_t keeps = recorded && elementwise_row(op) != nullptr ? keeps_of(elementwise_row(op), in, 2) : 0;
     bool good = !(recorded && PyErr_Occurred());
     if (good && recorded) {
       if ((keeps & 1) != 0 || (t == other && (keeps & 2) != 0)) {
