@@ -12,13 +12,29 @@ from tensor.autograd.pytree import tree_flatten, tree_leaves, tree_map, tree_unf
 from tensor.autograd.vmap import BatchTracer
 from tensor.errors import ShapeError
 from tensor.primitives.spec import Spec
+from tensor.random_stream import active_capture
 
 __all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]
 
 Tensor = Any
 
+_ONE_STEP = 8  # turns: shorter scans are captured turn by turn, so that they fuse with what is around them
 
-def _check_carry(name: str, before: Any, after: Any) -> None:
+
+def _recorder(tree: Any) -> Any:
+    """The capture that is going on and takes control flow on such values as one step, or None."""
+    if active_capture() is None:
+        return None
+    from tensor.graph.captured_control import recorder_for
+
+    return recorder_for([x for x in tree_leaves(tree) if isinstance(x, _kernels.Tensor)])
+
+
+def _traced(x: Any) -> bool:
+    return isinstance(x, _kernels.Tensor) and x.is_traced
+
+
+def check_carry(name: str, before: Any, after: Any) -> None:
     old, old_tree = tree_flatten(before)
     new, new_tree = tree_flatten(after)
     if old_tree != new_tree:
@@ -69,13 +85,21 @@ def scan(
         for k in range(count):
             i = count - 1 - k if reverse else k
             after, y = fn(carry, tree_unflatten(treedef, [p[i] for p in parts]))
-            _check_carry("scan", carry, after)
+            check_carry("scan", carry, after)
             carry = after
             results.append(y)
         return carry, _stack(results[::-1] if reverse else results)
 
     if n == 0:
         return init, None
+    if n >= _ONE_STEP:
+        recorder = _recorder((init, leaves))
+        if recorder is not None:
+            from tensor.graph.captured_control import captured_scan
+
+            captured = captured_scan(recorder, fn, init, leaves, treedef, n, reverse)
+            if captured is not None:
+                return captured
     if step == 0 or step >= n:
         return steps(init, leaves, n)
     carry, pieces = init, []
@@ -129,6 +153,11 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     _scalar("cond", pred)
     if _batched(pred):
         return _select(pred, true_fn(*operands), false_fn(*operands))
+    recorder = _recorder((pred, operands)) if _traced(pred) else None
+    if recorder is not None:
+        from tensor.graph.captured_control import captured_cond
+
+        return captured_cond(recorder, pred, true_fn, false_fn, operands)
     return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
 
@@ -147,6 +176,14 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         for i in reversed(range(len(branches) - 1)):
             result = _select(index <= i, branches[i](*operands), result)
         return result
+    if _traced(index) and _recorder((index, operands)) is not None:
+
+        def branch(i: int) -> Any:
+            if i == len(branches) - 1:
+                return branches[i](*operands)
+            return cond(index <= i, branches[i], lambda *_: branch(i + 1), *operands)
+
+        return branch(0)
     return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
 
 
@@ -164,10 +201,15 @@ def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], ini
     while True:
         going = _scalar("while_loop", cond_fn(state))
         batched = _batched(going)
+        recorder = _recorder(state) if _traced(going) and not batched else None
+        if recorder is not None:
+            from tensor.graph.captured_control import captured_while
+
+            return captured_while(recorder, cond_fn, body_fn, state)
         if not (_any_element(going) if batched else bool(going)):
             return state
         after = body_fn(state)
-        _check_carry("while_loop", state, after)
+        check_carry("while_loop", state, after)
         state = _select(going, after, state) if batched else after
 
 
@@ -197,7 +239,7 @@ def fori_loop(lower: int, upper: int, body_fn: Callable[[int, Any], Any], init: 
     state = init
     for i in range(lower, upper):
         after = body_fn(i, state)
-        _check_carry("fori_loop", state, after)
+        check_carry("fori_loop", state, after)
         state = after
     return state
 

@@ -22,6 +22,9 @@ class Body:
     def __init__(self, graph: Graph) -> None:
         if graph.constants:
             raise ValueError(f"{graph.name}: a body has no constants, it reads them as inputs")
+        own = {v for s in graph.steps if not s.is_view and not s.changes for v in s.outputs}
+        if len(set(graph.outputs)) != len(graph.outputs) or not own.issuperset(graph.outputs):
+            raise ValueError(f"{graph.name}: each result of a body is made by a step, in memory of its own")
         self.graph = graph
         from tensor.graph.plan import plan_graph
 
@@ -54,6 +57,7 @@ class BodyRow:
         cost: Callable[[Any, Any, Any], tuple[int, int]],
         prepare: Callable[[Any, Any, Any], Callable[[Any, Any], None]],
         overwrites: Callable[[Any, int], list[int]] = lambda params, k: [],
+        members: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.specs_of = specs_of
@@ -62,6 +66,7 @@ class BodyRow:
         # (params, prepared(body, offset) → run(inputs, outs), memory(spec, offset)) → call(outs, inputs); offsets count
         # from where the step's part of the arena begins
         self.prepare = prepare
+        self.members = members  # the names of its params, if it can be saved
         self.overwrites = overwrites  # (params, k) → the inputs in whose place result k may lie
 
     def __repr__(self) -> str:

@@ -7,14 +7,14 @@ from typing import Any
 from tensor.graph.graph import Graph, Step
 from tensor.primitives.spec import total_bytes
 
-__all__ = ["canonical", "renumbered"]
+__all__ = ["canonical", "needed", "renumbered"]
 
 _SHARED_BYTES = 1 << 16  # results up to here are shared
 
 
 def canonical(graph: Graph) -> Graph:
     """The graph without needless steps and values, numbered in the order of use. Results and effects stay the same."""
-    return renumbered(_needed(_shared(graph)))
+    return renumbered(needed(_shared(graph)))
 
 
 def _key(step: Step) -> tuple[str, tuple[int, ...], str]:
@@ -52,7 +52,8 @@ def _shared(graph: Graph) -> Graph:
     return Graph(graph.name, graph.specs, graph.inputs, graph.constants, steps, outputs)
 
 
-def _needed(graph: Graph) -> Graph:
+def needed(graph: Graph) -> Graph:
+    """The graph without steps and constants that neither a result nor an effect needs."""
     wanted = set(graph.outputs)
     kept = []
     for step in reversed(graph.steps):

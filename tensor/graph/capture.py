@@ -18,12 +18,12 @@ from tensor.graph.variant import Variant
 from tensor.primitives.spec import Spec
 from tensor.random_stream import Stream, capturing
 
-__all__ = ["Captured", "GraphTracer", "capture", "trace"]
+__all__ = ["Captured", "GraphTracer", "Recorder", "capture", "trace"]
 
 Tensor = Any
 
 
-class _Recorder(Main):
+class Recorder(Main):
     """A capture that is going on: the graph, and which tensors from outside it has met."""
 
     __slots__ = ("__weakref__", "graph", "known", "streams")
@@ -67,7 +67,7 @@ class GraphTracer(Tracer):
 
     @classmethod
     def like(  # type: ignore[override]
-        cls, main: _Recorder, value: int
+        cls, main: Recorder, value: int
     ) -> GraphTracer:
         spec = main.graph.specs[value]
         t: GraphTracer = cls(Spec(spec.shape, spec.dtype, spec.device), traced=True)
@@ -106,7 +106,7 @@ def trace(
     A leaf of the result is the number of a value, wrapped in a tuple, or anything else that fn returned. For each of
     the streams, which are those that fn took keys from, the graph has one more input: the key's seed.
     """
-    main = _Recorder(name)
+    main = Recorder(name)
     with main.running(), capturing(main):
         args: list[Any] = []
         for x in flat:

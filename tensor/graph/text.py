@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tensor.autograd.pytree import TreeDef, tree_flatten
+from tensor.graph.body import Body, BodyRow
+from tensor.graph.control import CONTROL
 from tensor.graph.graph import Graph, Step
 from tensor.primitives.primitive import ALL, Primitive
 from tensor.primitives.registry import REGISTRY, all_rows
@@ -37,11 +39,26 @@ class GraphText(NamedTuple):
 def encode(text: GraphText) -> str:
     """The canonical text. Raises ValueError for what has none: params or leaves of other types, another device."""
     graph = text.graph
+    number, steps = _numbered(graph)
+    members = (
+        graph.name,
+        [_spec(graph.specs[v]) for v in graph.inputs],
+        [_spec(s) for s in text.constants],
+        steps,
+        [number[v] for v in graph.outputs],
+        _tree(graph.name, *text.arguments),
+        _tree(graph.name, *text.result),
+    )
+    return _json(dict(zip(_MEMBERS, members, strict=True)))
+
+
+def _numbered(graph: Graph) -> tuple[dict[int, int], list[Any]]:
+    """The numbers of values in the text, and the steps with them."""
     order = [*graph.inputs, *graph.constants]
     for step in graph.steps:
         order += step.outputs
         name = str(step.primitive.name)
-        if id(REGISTRY.get(name)) != id(step.primitive):
+        if CONTROL.get(name) is not step.primitive and id(REGISTRY.get(name)) != id(step.primitive):
             raise ValueError(f"{graph.name}: step {name} is no row of the registry, and cannot be saved")
         if step.changes:
             raise ValueError(f"{graph.name}: step {step.primitive.name} overwrites its inputs, and cannot be saved")
@@ -55,16 +72,7 @@ def encode(text: GraphText) -> str:
         params = None if step.params is None else _sorted({k: _value(where, x) for k, x in step.params.items()})
         made = [_spec(graph.specs[v]) for v in step.outputs]
         steps.append([str(step.primitive.name), [number[v] for v in step.inputs], params, made])
-    members = (
-        graph.name,
-        [_spec(graph.specs[v]) for v in graph.inputs],
-        [_spec(s) for s in text.constants],
-        steps,
-        [number[v] for v in graph.outputs],
-        _tree(graph.name, *text.arguments),
-        _tree(graph.name, *text.result),
-    )
-    return _json(dict(zip(_MEMBERS, members, strict=True)))
+    return number, steps
 
 
 def _json(value: Any) -> str:
@@ -90,6 +98,11 @@ def _value(where: str, value: Any) -> Any:
         return ["complex", repr(value.real), repr(value.imag)]
     if type(value) is tuple:
         return ["tuple", [_value(where, v) for v in value]]
+    if type(value) is Body:
+        number, steps = _numbered(value.graph)
+        inputs, outputs = value.graph.inputs, value.graph.outputs
+        given = [_spec(value.graph.specs[v]) for v in inputs]
+        return ["graph", {"inputs": given, "steps": steps, "outputs": [number[v] for v in outputs]}]
     raise ValueError(f"{where}: a {type(value).__name__} has no text, and cannot be saved")
 
 
@@ -212,6 +225,8 @@ class _Reader:
         if params is not None:
             _require(list(params) == sorted(params), field, "params in the order of their names", list(params))
             params = {key: self._value(field, value) for key, value in params.items()}
+        if isinstance(primitive, BodyRow):
+            _require(params is not None and tuple(params) == primitive.members, field, "its params", given[2])
         _require(made, field, "at least one result", made)
         specs = tuple(self._spec(field, s) for s in made)
         try:
@@ -235,7 +250,24 @@ class _Reader:
             return complex(_number(field, rest[0]), _number(field, rest[1]))
         if kind == "tuple" and len(rest) == 1 and isinstance(rest[0], list):
             return tuple(self._value(field, v) for v in rest[0])
+        if kind == "graph" and len(rest) == 1:
+            return self._body(field, rest[0])
         raise _Refused(field, "a value", _shown(given))
+
+    def _body(self, field: str, given: Any) -> Body:
+        good = isinstance(given, dict) and tuple(given) == ("inputs", "steps", "outputs")
+        good = good and all(isinstance(part, list) for part in given.values())
+        _require(good, field, "a body of inputs, steps, outputs", given)
+        graph = Graph("body")
+        for i, spec in enumerate(given["inputs"]):
+            graph.inputs.append(graph.value(self._spec(f"{field}, input {i}", spec)))
+        for at, step in enumerate(given["steps"]):
+            self._step(graph, f"{field}, step {at}", step)
+        graph.outputs = self._values(graph, f"{field}, outputs", given["outputs"])
+        try:
+            return Body(graph)
+        except ValueError as error:
+            raise _Refused(field, "a body with results of its own", str(error)) from None
 
     def _tree(self, field: str, given: Any, count: int) -> tuple[TreeDef, list[Any]]:
         seen = 0
@@ -310,7 +342,9 @@ def _number(field: str, text: Any) -> float:
     return value
 
 
-def _row(name: str) -> Primitive | None:
+def _row(name: str) -> Primitive | BodyRow | None:
+    if name in CONTROL:
+        return CONTROL[name]
     if name not in REGISTRY:
         for _ in all_rows():  # loads every family
             pass

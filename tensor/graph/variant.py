@@ -8,7 +8,8 @@ from typing import Any
 from tensor import _kernels
 from tensor.autograd.pytree import TreeDef
 from tensor.graph.blocks import with_blocks
-from tensor.graph.canonical import canonical, renumbered
+from tensor.graph.canonical import needed, renumbered
+from tensor.graph.control import with_bodies
 from tensor.graph.epilogues import with_products
 from tensor.graph.fusion import fuse
 from tensor.graph.graph import Graph
@@ -57,9 +58,8 @@ class Variant:
         self._bound = bound
         self._fusion = fusion
         self.source = renumbered(graph)
-        self._chains = (
-            fuse(canonical(with_softmax(graph))) if fusion else graph
-        )  # products apart: a chain alone is cheap to run again
+        # products apart from what follows them: a chain alone is cheap to run again
+        self._chains = _fused(graph) if fusion else graph
         self._plans = [self._finished(self._chains)]
         self._tried: int | None = None  # bytes for which no plan was found
         self._lock = threading.Lock()
@@ -123,6 +123,11 @@ class Variant:
         graph, plan = self._plans[-1]
         plan.require(in_use, of)
         return graph, plan
+
+
+def _fused(graph: Graph) -> Graph:
+    """The graph with its chains fused, and those of its bodies."""
+    return fuse(needed(with_softmax(with_bodies(graph, lambda body: renumbered(_fused(body))))))
 
 
 def _room() -> tuple[int | None, Any]:
