@@ -23,6 +23,7 @@ __all__ = ["BLOCKS", "with_blocks"]
 
 _LARGE = 6 << 20  # bytes of a value that is worth cutting: below, a pass over memory costs too little
 _BLOCK = 1 << 19  # bytes of the largest value of a block: several fit into that cache, and threads have work
+_WINDOW = 1024  # steps that are grouped together
 _NEAR = 12  # steps: a group does not reach further back
 _LINES = ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
 _NORMS = ("layer_norm", "rms_norm")
@@ -106,7 +107,9 @@ def with_blocks(graph: Graph) -> Graph:
 
 
 def _of_part(graph: Graph, steps: list[Step]) -> list[Step]:
-    nodes = _grouped(graph, steps)
+    nodes: list[Step | _Group] = []
+    for first in range(0, len(steps), _WINDOW):  # grouping looks at all pairs
+        nodes += _grouped(graph, steps[first : first + _WINDOW])
     read = _readers(graph)
     kept: list[Step | _Group] = []
     for node in nodes:

@@ -39,7 +39,7 @@ class Recorder(Main):
             return x.value
         found = self.known.get(id(x))
         if found is None:
-            if x.is_traced:
+            if self.foreign(x):
                 raise TraceError(
                     f"{self.name}: {x!r} comes from another transformation (hint: capture the outermost function)"
                 )
@@ -47,6 +47,10 @@ class Recorder(Main):
             self.graph.constants[found] = x
             self.known[id(x)] = found
         return found
+
+    def foreign(self, x: Tensor) -> bool:
+        """Whether a tensor from outside can be no part of this graph."""
+        return bool(x.is_traced)
 
     def source(self, stream: Stream) -> Tensor:
         """The seed of the stream's next key: an input that each run takes from the stream."""

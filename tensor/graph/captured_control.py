@@ -29,7 +29,14 @@ class NotOneStep(Exception):
 
 
 class _BodyRecorder(Recorder):
+    """The capture of a body: values of the captures around it are among what it finds outside."""
+
     __slots__ = ()
+
+    def foreign(self, x: Tensor) -> bool:
+        if isinstance(x, Tracer) and not isinstance(x, GraphTracer):
+            raise NotOneStep
+        return False
 
     def source(self, stream: Any) -> Tensor:
         raise NotOneStep
@@ -76,9 +83,8 @@ def _traced(fn: Callable[..., Any], args: Sequence[Any]) -> _Traced:
             raise NotOneStep
         main.graph.outputs = [main.number(x) for x in leaves]
     found = list(main.graph.constants.values())
-    for x in found:
-        if (isinstance(x, Tracer) and not isinstance(x, GraphTracer)) or (recording and x.requires_grad):
-            raise NotOneStep
+    if recording and any(x.requires_grad for x in found):
+        raise NotOneStep
     main.graph.inputs += list(main.graph.constants)
     main.graph.constants = {}
     return _Traced(Body(_with_own_results(main.graph)), out_tree, leaves, found)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tensor.graph.graph import Graph, Step
 
-__all__ = ["c_strides", "reshape_strides", "with_copies"]
+__all__ = ["c_strides", "reshape_strides", "strides_of", "with_copies"]
 
 Dims = tuple[int, ...]
 
@@ -86,6 +86,35 @@ def _expand(shape: Dims, strides: Dims, wanted: Dims) -> Dims:
     return (*(0 for _ in range(new)), *same)
 
 
+def strides_of(graph: Graph) -> dict[int, Dims | None]:
+    """Strides in elements of each value, inputs being in C order; None where they are not known before a run."""
+    strides: dict[int, Dims | None] = {v: c_strides(graph.specs[v].shape) for v in graph.inputs}
+    for v, x in graph.constants.items():
+        strides[v] = tuple(x.strides) if x is not None else c_strides(graph.specs[v].shape)
+    for step in graph.steps:
+        if step.is_view:
+            strides[step.outputs[0]] = _of_view(graph, step, strides.get(step.inputs[0]))
+        else:
+            for v in step.outputs:
+                strides[v] = None if step.changes else c_strides(graph.specs[v].shape)
+    return strides
+
+
+def _of_view(graph: Graph, step: Step, have: Dims | None) -> Dims | None:
+    """Strides of a view; None where they are not known, or where only a copy has its shape."""
+    shape, wanted = graph.specs[step.inputs[0]].shape, graph.specs[step.outputs[0]].shape
+    name, params = step.primitive.name, step.params
+    if have is None:
+        return None
+    if name == "permute":
+        return tuple(have[a] for a in params["axes"])
+    if name == "expand":
+        return _expand(shape, have, wanted)
+    if name == "index":
+        return _index(have, params["index"])
+    return reshape_strides(shape, have, wanted) if name == "reshape" else have
+
+
 def with_copies(graph: Graph) -> Graph:
     """The graph with a copy before each reshape of a temporary that needs one.
 
@@ -103,26 +132,13 @@ def with_copies(graph: Graph) -> Graph:
             steps.append(step)
             continue
         source = step.inputs[0]
-        have, shape, wanted = strides.get(source), graph.specs[source].shape, graph.specs[made[0]].shape
-        name, params = step.primitive.name, step.params
-        if have is None:
-            strides[made[0]] = None
-        elif name == "permute":
-            strides[made[0]] = tuple(have[a] for a in params["axes"])
-        elif name == "expand":
-            strides[made[0]] = _expand(shape, have, wanted)
-        elif name == "index":
-            strides[made[0]] = _index(have, params["index"])
-        elif name == "reshape":
-            after = reshape_strides(shape, have, wanted)
-            if after is None:
-                copied = graph.value(graph.specs[source])
-                steps.append(Step(row("copy", "elementwise"), (source,), (copied,)))
-                steps.append(Step(step.primitive, (copied,), made, params))
-                strides[made[0]] = c_strides(wanted)
-                continue
-            strides[made[0]] = after
-        else:
-            strides[made[0]] = have
+        have = strides.get(source)
+        strides[made[0]] = _of_view(graph, step, have)
+        if have is not None and strides[made[0]] is None:
+            copied = graph.value(graph.specs[source])
+            steps.append(Step(row("copy", "elementwise"), (source,), (copied,)))
+            steps.append(Step(step.primitive, (copied,), made, step.params))
+            strides[made[0]] = c_strides(graph.specs[made[0]].shape)
+            continue
         steps.append(step)
     return Graph(graph.name, graph.specs, graph.inputs, graph.constants, steps, graph.outputs)

@@ -8,35 +8,18 @@ from typing import Any
 
 from tensor import _kernels
 from tensor.autograd.grad_mode import no_grad
+from tensor.graph.arena import Arena
 from tensor.graph.body import Body, BodyRow
 from tensor.graph.graph import Graph, Step
-from tensor.graph.layout import c_strides
 from tensor.graph.plan import Plan
 from tensor.primitives.fused import FUSED
 from tensor.primitives.fused_product import FUSED_PRODUCT, prepared
-from tensor.primitives.spec import Spec, item_bytes, total_bytes
+from tensor.primitives.spec import Spec, total_bytes
 from tensor.primitives.twin_call import run_twin
 
 __all__ = ["Machine"]
 
 Tensor = Any
-
-
-class _Arena:
-    """Bytes, and tensors of any type over parts of them."""
-
-    def __init__(self, nbytes: int, name: str) -> None:
-        self._memory = _kernels.empty((-(-nbytes // 64) * 64,), "uint8")
-        self._typed: dict[str, Tensor] = {}
-        self.name = name
-
-    def tensor(self, offset: int, spec: Spec) -> Tensor:
-        dtype = spec.dtype.name
-        whole = self._typed.get(dtype)
-        if whole is None:
-            count = self._memory.size // item_bytes(spec.dtype)
-            whole = self._typed[dtype] = _kernels.over_bytes(memoryview(self._memory), dtype, (count,))
-        return _kernels.strided_view(whole, offset // item_bytes(spec.dtype), spec.shape, c_strides(spec.shape))
 
 
 class _Call:
@@ -56,7 +39,7 @@ class _Call:
 class _Executor:
     """The steps of a graph over one arena, from a byte of it on. Results lie in memory that the caller gives."""
 
-    def __init__(self, graph: Graph, plan: Plan, arena: _Arena, base: int) -> None:
+    def __init__(self, graph: Graph, plan: Plan, arena: Arena, base: int) -> None:
         held: list[Tensor | None] = [None] * len(graph.specs)
         for v, x in graph.constants.items():
             held[v] = x.detach() if x.requires_grad else x
@@ -119,7 +102,7 @@ class Machine:
         """
         with self._lock, no_grad():
             if self._executor is None:
-                arena = _Arena(self._plan.arena_bytes, self._graph.name)
+                arena = Arena(self._plan.arena_bytes)
                 self._executor = _Executor(self._graph, self._plan, arena, 0)
             return self._executor.run(inputs, [(v, _empty(spec)) for v, spec in self._made])
 
@@ -141,7 +124,7 @@ def _empty(spec: Spec) -> Tensor:
     return _kernels.empty(spec.shape, spec.dtype, spec.device)
 
 
-def _call_of(step: Step, graph: Graph, arena: _Arena, room: int) -> Callable[[Any, Any], Any]:
+def _call_of(step: Step, graph: Graph, arena: Arena, room: int) -> Callable[[Any, Any], Any]:
     """What runs a step: call(outs, inputs), or call(None, inputs) → results for views and changes in place.
 
     A step with bodies works in the arena from byte `room` on.

@@ -69,7 +69,12 @@ class Plan:
     @property
     def peak_bytes(self) -> int:
         """What a run takes at most: the arena, its results, the largest workspace of a step."""
-        return self.arena_bytes + self.output_bytes + max(self.workspace_bytes, default=0)
+        return self.arena_bytes + self.output_bytes + self.workspace_bytes_most
+
+    @property
+    def workspace_bytes_most(self) -> int:
+        """What the step with the largest workspace takes beside the arena."""
+        return max(self.workspace_bytes, default=0)
 
     def live(self, step: int) -> list[Buffer]:
         """The buffers that hold something while a step runs, largest first."""
@@ -106,20 +111,18 @@ def _mb(nbytes: int) -> str:
 
 
 def plan_graph(graph: Graph) -> Plan:
-    """The plan of a graph. It is a function of the graph, and of what the kernels of this machine work in."""
+    """The plan of a graph. It is a function of the graph and of what the kernels here work in."""
     from tensor.graph.workspace import workspaces
 
-    plan = plan_buffers(graph, workspaces(graph))
+    plan = plan_buffers(graph)
+    plan.workspace_bytes = workspaces(graph)
     plan.arena_bytes = _place([b for b in plan.buffers if b.kind == "temporary" and b.nbytes])
     plan.lower_bound_bytes = max(live_bytes(plan), default=0)
     return plan
 
 
-def plan_buffers(graph: Graph, workspace: list[int] | None = None) -> Plan:
-    """The plan of a graph without places: who shares memory with whom, and how long it lives.
-
-    `workspace`: the bytes that each step's kernel works in; None: they are left out.
-    """
+def plan_buffers(graph: Graph) -> Plan:
+    """The plan of a graph without places and workspaces: who shares memory with whom, and how long it lives."""
     buffers: list[Buffer] = []
     buffer_of = [-1] * len(graph.specs)
     values: list[list[int]] = []  # of each buffer
@@ -163,7 +166,7 @@ def plan_buffers(graph: Graph, workspace: list[int] | None = None) -> Plan:
         buffer_of,
         0,
         sum(b.nbytes for b in buffers if b.kind == "output"),
-        [0] * len(graph.steps) if workspace is None else workspace,
+        [0] * len(graph.steps),
         steps=[s.primitive.name for s in graph.steps],
         again=[s.again and not s.is_view for s in graph.steps],
         rooms=rooms,

@@ -82,8 +82,8 @@ def recomputed(graph: Graph, limit: int) -> Graph:
 
     Where that cannot be reached it is the graph with the lowest peak that was found.
     """
-    workspace = max(plan_graph(graph).workspace_bytes, default=0)  # the same steps run, some of them twice
     state = _State(graph, {}).prepare()
+    workspace = plan_graph(graph).workspace_bytes_most  # the same steps run, some of them twice
     for _ in range(8 * len(graph.steps)):
         assert state.plan is not None
         rest = state.plan.output_bytes + workspace

@@ -1,120 +1,105 @@
-"""What kernels work in beside their results, known before anything runs.
+"""How much memory kernels work in beside their inputs and results: asked of the kernels themselves.
 
-A kernel of products or convolutions says how much it packs from its operands' shapes and strides. It is asked on
-operands of address space alone: the call ends where it would take its working memory, and no element is read.
+A kernel that packs or sorts or factorises takes its memory first. It is called on tensors of the right shapes and
+strides that lie in pages nobody has touched, told to stop when it has that memory, and a budget says how much it was.
 """
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 from tensor import _kernels
-from tensor.graph.body import Body
+from tensor.graph.arena import tensor_over
+from tensor.graph.body import Body, BodyRow
 from tensor.graph.graph import Graph, Step
-from tensor.primitives.rules import broadcast_shapes
-from tensor.primitives.spec import Spec, item_bytes, total_bytes
+from tensor.graph.layout import c_strides, strides_of
+from tensor.primitives.spec import Spec, item_bytes
 
 __all__ = ["workspaces"]
 
-Tensor = Any
+# Rows whose kernels take memory of their own; tests/tensor/test_workspaces.py runs all rows and finds no other.
+_ASKED = frozenset([
+    "affine", "argsort", "average_pool", "average_pool_gradient", "byte_matmul", "cholesky", "conv", "conv_affine",
+    "conv_transpose", "conv_weight_gradient", "det", "eigh", "fft", "fused", "fused_product", "inv", "irfft", "lu",
+    "matmul", "max_pool", "nonzero", "pool_gather", "pool_scatter", "qr", "quantised_matmul", "rfft", "scatter",
+    "scatter_rows", "slogdet", "solve", "sort", "spmm_coo", "svd", "take", "top_k", "tri_solve", "unique_groups",
+    "vecdot",
+])  # fmt: skip
+_PAGES = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+_KNOWN_MAX = 4096
 
-# Rows whose kernels take all their working memory at once, before they touch an element.
-_ASKED = frozenset(
-    (
-        "matmul",
-        "affine",
-        "byte_matmul",
-        "fused_product",
-        "conv",
-        "conv_affine",
-        "conv_transpose",
-        "conv_weight_gradient",
-        "argsort",
-        "sort",
-        "top_k",
-    )
-)
-_SUM_BLOCK = 4096  # elements of one partial result at the end of a fused chain
+_known: dict[Any, int] = {}
 
 
 def workspaces(graph: Graph) -> list[int]:
-    """The bytes that each step's kernel works in, for contiguous inputs of the graph."""
+    """The bytes that each step of a graph works in, its arguments being in C order."""
     if _kernels.isa() == "ref":
-        return [0] * len(graph.steps)  # twins work in numpy's arrays
-    asked = [step for step in graph.steps if step.primitive.name in _ASKED and step.primitive.kernel is not None]
-    maker = {v: step for step in graph.steps if step.is_view for v in step.outputs}
-    sizes = {id(step): _reach(graph, maker, (*step.inputs, *step.outputs)) for step in asked}
-    space = _space(max(sizes.values(), default=0))
-    token = _kernels.active_budgets.set(())  # nothing here is a tensor of anybody's
+        return [0] * len(graph.steps)
+    strides: dict[int, Any] | None = None
+    found = []
+    for step in graph.steps:
+        if isinstance(step.primitive, BodyRow):
+            bodies = [b for p in step.params.values() for b in (p if isinstance(p, tuple) else (p,))]
+            found.append(max((b.plan.workspace_bytes_most for b in bodies if isinstance(b, Body)), default=0))
+            continue
+        chain = step.primitive.name == "fused" and not step.params["program"].end
+        if chain or step.primitive.name not in _ASKED or str(graph.specs[step.outputs[0]].device) != "cpu":
+            found.append(0)
+            continue
+        if strides is None:
+            strides = strides_of(graph)
+        found.append(_of_step(graph, step, strides))
+    return found
+
+
+def _of_step(graph: Graph, step: Step, strides: dict[int, Any]) -> int:
+    values = [(graph.specs[v], strides.get(v) or c_strides(graph.specs[v].shape)) for v in step.inputs]
+    key = (
+        step.primitive.name,
+        repr(step.params),
+        tuple([(s.shape, s.dtype.name, how) for s, how in values]),
+        tuple([graph.specs[v].shape for v in step.outputs]),
+        _kernels.isa(),
+    )
+    if key not in _known:
+        if len(_known) >= _KNOWN_MAX:
+            _known.clear()
+        outs = [(graph.specs[v], c_strides(graph.specs[v].shape)) for v in step.outputs]
+        _known[key] = _ask(step, values, outs)
+    return _known[key]
+
+
+def _ask(step: Step, values: list[tuple[Spec, Any]], outs: list[tuple[Spec, Any]]) -> int:
+    kernel = step.primitive.kernel
+    if kernel is None:
+        return 0
     try:
-        return [
-            _ask(graph, step, maker, space) if id(step) in sizes and space is not None else _known(graph, step)
-            for step in graph.steps
-        ]
+        given = _untouched([*outs, *values])
+    except (OSError, ValueError, OverflowError, MemoryError):
+        return 0  # larger than any memory: the run is refused for what it needs already
+    budget = _kernels.ComputeBudget(1 << 62)
+    token = _kernels.active_budgets.set((budget,))
+    before = _kernels.only_workspace(True)
+    try:
+        kernel(tuple(given[: len(outs)]), tuple(given[len(outs) :]), step.params)
+    except (ValueError, IndexError, MemoryError):
+        pass  # what the kernel says to zeros, after it took its memory
     finally:
+        _kernels.only_workspace(before)
         _kernels.active_budgets.reset(token)
+    return int(budget.peak_bytes)
 
 
-def _known(graph: Graph, step: Step) -> int:
-    bodies = [x for x in (step.params or {}).values() if isinstance(x, Body)]
-    if bodies:
-        return max(max(body.plan.workspace_bytes, default=0) for body in bodies)
-    if step.primitive.name != "fused":
-        return 0
-    program = step.params["program"]
-    if not program.end:
-        return 0
-    specs = [graph.specs[v] for v in step.inputs]
-    shape = broadcast_shapes("fused", [s.shape for s in specs])
-    split = len(shape) - program.axes
-    rows, columns = (Spec(part, "uint8").size for part in (shape[:split], shape[split:]))
-    blocks = -(-columns // _SUM_BLOCK)
-    return rows * (blocks + 1) * item_bytes(graph.specs[step.outputs[0]].dtype) if rows and blocks > 1 else 0
-
-
-def _room(graph: Graph, v: int) -> int:
-    return -(-total_bytes((graph.specs[v],)) // 64) * 64
-
-
-def _reach(graph: Graph, maker: dict[int, Step], values: tuple[int, ...]) -> int:
-    """The bytes of values and of what they look at."""
-    total = 0
-    for v in values:
-        made = maker.get(v)
-        total += _room(graph, v) if made is None else _reach(graph, maker, made.inputs)
-    return total
-
-
-def _space(nbytes: int) -> memoryview | None:
-    """Address space that is never touched; None where there is none."""
-    import mmap
-
-    if nbytes == 0:
-        return None
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    try:
-        return memoryview(mmap.mmap(-1, nbytes, flags=flags))
-    except OSError:
-        return None
-
-
-def _ask(graph: Graph, step: Step, maker: dict[int, Step], space: memoryview) -> int:
-    at = 0
-
-    def stand_in(v: int) -> Tensor:
-        nonlocal at
-        if v in graph.constants:
-            return graph.constants[v].detach()
-        made = maker.get(v)
-        if made is not None:
-            return made.primitive.view(tuple(stand_in(i) for i in made.inputs), made.params)
-        spec = graph.specs[v]
-        nbytes = total_bytes((spec,))
-        first, at = at, at + _room(graph, v)
-        return _kernels.over_bytes(space[first : first + nbytes], spec.dtype, spec.shape)
-
-    try:
-        ins, outs = tuple(stand_in(v) for v in step.inputs), tuple(stand_in(v) for v in step.outputs)
-        return int(_kernels.workspace_of(step.primitive.kernel, outs, ins, step.params))
-    except (RuntimeError, TypeError, ValueError):
-        return 0  # no kernel for these types: the twin runs
+def _untouched(values: list[tuple[Spec, Any]]) -> list[Any]:
+    """Tensors of such shapes and strides, one behind the other in pages that hold nothing yet."""
+    places, at = [], 0
+    for spec, strides in values:
+        reach = [(n - 1) * s for n, s in zip(spec.shape, strides, strict=True)] if 0 not in spec.shape else [0]
+        low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+        size = item_bytes(spec.dtype)
+        places.append((at // size - low, spec, strides))
+        at += -(-(high - low + 1) * size // 64) * 64
+    memory = mmap.mmap(-1, max(at, 64), flags=_PAGES)
+    whole: dict[str, Any] = {}
+    return [tensor_over(memory, whole, place, spec, strides) for place, spec, strides in places]

@@ -252,7 +252,6 @@ void bind_fft(nb::module_& m);          // bindings/fft.cpp
 void bind_sparse(nb::module_& m);       // bindings/sparse.cpp
 void bind_draws(nb::module_& m);        // bindings/random.cpp
 void bind_bytes(nb::module_& m);        // bindings/bytes.cpp
-void bind_workspace(nb::module_& m);    // bindings/workspace.cpp
 }
 
 NB_MODULE(_kernels, m) {
@@ -278,6 +277,5 @@ NB_MODULE(_kernels, m) {
   droveway::bind_sparse(m);
   droveway::bind_draws(m);
   droveway::bind_bytes(m);
-  droveway::bind_workspace(m);
   bind_random(m);
 }

@@ -115,6 +115,8 @@ def test_transformations_inside_a_body_and_around_it() -> None:
     assert names(agree(descend, w, xs), w, xs) == ["scan"]
     agree(tn.vmap(lambda x: scan(lambda c, u: (c + tn.sin(u), c), x[0], x)[0]), xs)
 
+    agree(tn.vmap(lambda x: scan(lambda c, u: (c + tn.sin(u) * x, c), W[0], W)[0]), drawn(RNG, 5, 8))
+
     def loss(w):
         return tn.sum(scan(lambda h, x: (tn.tanh(x @ w @ w.T), None), xs[0], xs)[0])
 

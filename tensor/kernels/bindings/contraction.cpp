@@ -46,6 +46,7 @@ void call(const In& a_in, const In& b_in, const Out& out_in, const nb::object& b
   if (activation >= kElementwiseOps || (activation >= 0 && t->elementwise(activation, int(p.dtype)) == nullptr))
     refuse("product: no such activation for this element type");
   const Workspace workspace(t->product_workspace(p), "product packing");
+  if (only_workspace) return;
   call_kernel([&] { t->product(p, workspace.data()); });
 }
 
@@ -148,6 +149,7 @@ void vecdot(const In& a_in, const In& b_in, const Out& out_in) {
   }
   const bool narrow = out.dtype == Dtype::f16 || out.dtype == Dtype::bf16;
   const Workspace workspace(narrow ? 2 * work.n * sizeof(float) : 0, "vecdot copy");
+  if (only_workspace) return;
   work.wide = reinterpret_cast<float*>(workspace.data());
   const int64_t count = view_size(out);
   call_kernel([&] { dw_parallel_n(size_t(count), dot_of, &work, narrow || count * int64_t(work.n) < (1 << 18) ? 1 : 1024); });
@@ -174,6 +176,7 @@ void quantised(const In& a_in, const In& a_scale_in, const In& codes_in, const I
   const TensorTable* t = tensor_kernels();
   if (t == nullptr) throw std::runtime_error("quantised_product: DROVEWAY_ISA=ref has no kernels, only the Python twins");
   const Workspace workspace(t->quantised_workspace(p), "quantised product");
+  if (only_workspace) return;
   call_kernel([&] { t->quantised_product(p, workspace.data()); });
 }
 

@@ -93,6 +93,7 @@ void convolve(const In& x_in, const In& w_in, const Out& out_in, Pair stride, Pa
   if (activation >= kElementwiseOps || (activation >= 0 && t.elementwise(activation, int(c.dtype)) == nullptr))
     refuse("convolution: no such activation for this element type");
   const Workspace workspace(t.convolution_workspace(c), "convolution planes");
+  if (only_workspace) return;
   call_kernel([&] { t.convolution(c, workspace.data()); });
 }
 
@@ -123,6 +124,7 @@ void weights(const In& x_in, const In& g_in, const Out& out_in, Pair stride, Pai
   w.dtype = out.dtype;
   const TensorTable& t = kernels();
   const Workspace workspace(t.weight_gradient_workspace(w), "convolution gradient");
+  if (only_workspace) return;
   call_kernel([&] { t.weight_gradient(w, workspace.data()); });
 }
 

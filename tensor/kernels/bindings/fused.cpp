@@ -83,6 +83,7 @@ struct Program {
     }
     if (!program.check_views(out, in, axes)) throw nb::value_error(program.error());
     const Workspace workspace(program.workspace(out, in, axes), "partial results of a fused end");
+    if (only_workspace) return;
     if (total * program.steps < 65536) {
       program.run(*table, out, in, axes, workspace.data());
     } else {
@@ -125,6 +126,7 @@ struct Program {
       if (views_may_overlap(views[k], a.view()) || views_may_overlap(views[k], b.view())) throw nb::value_error("fused: an output overlaps a factor");
     call.run_after(program, *table);
     const Workspace workspace(table->product_workspace(p), "product packing");
+    if (only_workspace) return;
     call_kernel([&] { table->product(p, workspace.data()); });
   }
 };
@@ -132,6 +134,11 @@ struct Program {
 }  // namespace
 
 void bind_fused(nb::module_& m) {
+  m.def("only_workspace", [](bool now) {
+        const bool before = only_workspace;
+        only_workspace = now;
+        return before;
+      }, "now"_a, "Whether kernels of this thread that need a workspace stop when they have it; returns what was before.");
   nb::set_leak_warnings(false);  // programs are kept for later runs, by us and by callers: not a leak at exit
   nb::class_<Program>(m, "FusedProgram", "A chain of elementwise operations that runs in one pass.")
       .def(nb::init<nb::sequence, nb::sequence, nb::sequence, const std::string&, const std::string&>(), "steps"_a,

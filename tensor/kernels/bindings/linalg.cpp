@@ -7,6 +7,7 @@
 #include "array/caster.hpp"
 #include "array/in_use.hpp"
 #include "droveway/python_call.hpp"
+#include "only_workspace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -112,6 +113,7 @@ nb::object run(int op, nb::sequence inputs, nb::sequence outputs, bool full, boo
     Storage* s;
     ~Free() { storage_decref(s); }
   } free_at_end{space};
+  if (only_workspace) return nb::none();
   call.status = reinterpret_cast<int32_t*>(space->data);
   call_kernel([&] { table->linalg->run(call, space->data + status_bytes); });
   for (size_t i = 0; i < batch; ++i)

@@ -140,6 +140,7 @@ void max_pool(const In& x_in, const Out& out_in, const Out& index_in, Pair windo
   const Side sx(x.shape[3], out.shape[3], window[1], stride[1], before[1], dilation[1]);
   const Widened from(x);
   Rounded to(out);
+  if (only_workspace) return;
   const Pooling p = describe(x, out, from.view(), sy, sx, 0);
   call_kernel([&] {
     kernels().max_pool(p, from.view().data, to.data(), reinterpret_cast<int32_t*>(index.data));
@@ -157,6 +158,7 @@ void average(const In& x_in, const Out& out_in, Pair window, Pair stride, Pair b
   const Side sx(image.shape[3], pooled.shape[3], window[1], stride[1], before[1], 1);
   const Widened from(x);
   Rounded to(out);
+  if (only_workspace) return;
   const Pooling p = describe(image, pooled, from.view(), sy, sx, divisor);
   call_kernel([&] {
     if (gradient) kernels().average_pool_gradient(p, from.view().data, to.data());
@@ -176,6 +178,7 @@ void by_index(const In& x_in, const In& index_in, const Out& out_in, bool scatte
   };
   const Widened from(x);
   Rounded to(out);
+  if (only_workspace) return;
   if (image.shape[0] != pooled.shape[0] || image.shape[1] != pooled.shape[1]) refuse("pooling: images and channels must agree");
   const View& read = from.view();
   const Pooling p{image.shape[0], image.shape[1], side(image.shape[2], pooled.shape[2]), side(image.shape[3], pooled.shape[3]),

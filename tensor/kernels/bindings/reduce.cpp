@@ -303,6 +303,7 @@ void bind_sorting(nb::module_& m) {
         require(v.shape[axis] < (int64_t{1} << 32), "sort: more than 2^32 elements along the axis");
         const SortJob job{v, axis, descending, size_t(k), values != nullptr ? &value_view : nullptr, indices != nullptr ? &index_view : nullptr};
         const Workspace workspace(view_size(v) == 0 ? 0 : kernels().sort_workspace(job), "workspace of sort");
+        if (only_workspace) return;
         run(bytes_of(v) * 4, [&] { kernels().sort(job, workspace.data()); });
       }, "x"_a, "axis"_a, "descending"_a, "values"_a.none(), "indices"_a.none(),
       "Stable order along an axis, NaN last: as many of it as the results hold.");
@@ -321,6 +322,7 @@ void bind_sorting(nb::module_& m) {
         require(o.ndim == 1 && o.shape[0] == v.shape[0] && o.dtype == Dtype::i64, "unique_groups: order must be int64, as long as x");
         require(n.dtype == Dtype::i64 && view_size(n) == 1, "unique_groups: groups must be one int64");
         const Workspace copied(size_t(bytes_of(o)), "order of unique_groups");
+        if (only_workspace) return;
         if (copied.data() != nullptr) kernels().copy(o, copied.data());
         const int64_t* places = reinterpret_cast<const int64_t*>(copied.data());
         for (int64_t k = 0; k < v.shape[0]; ++k)
@@ -355,6 +357,7 @@ void bind_indexing(nb::module_& m) {
         if (view_size(to) == 0) return;
         int64_t dims[2];
         const Workspace copied(view_contiguous(i) ? 0 : size_t(bytes_of(i)), "indices of take");
+        if (only_workspace) return;
         View vector = flat(i, dims);
         if (copied.data() != nullptr) {
           kernels().copy(i, copied.data());
@@ -446,6 +449,7 @@ void bind_indexing(nb::module_& m) {
           job.width *= 2;
         }
         const Workspace workspace(kernels().scatter_workspace(job), "workspace of scatter");
+        if (only_workspace) return;
         run(bytes_of(u), [&] { kernels().scatter(job, workspace.data()); });
       }, "out"_a, "axis"_a, "indices"_a, "updates"_a, "combine"_a, "include_out"_a, "elementwise"_a,
       "Updates of out in place: set (0: the last wins), sum (1), prod (2), mean (3), max (4), min (5).");
