@@ -108,7 +108,7 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     wanted = resolve_device(device)
     if self.device == wanted:
         return self
-    return _kernels.apply(row("to_device", "structural"), (self,), {"device": str(wanted)})
+    return _kernels.apply(row("to_device", "moves"), (self,), {"device": str(wanted)})
 
 
 def astype(self: Tensor, dtype: Any, *, copy: bool = True) -> Tensor:

@@ -121,7 +121,7 @@ def _scattered(name: str, x: Tensor, axis: int, indices: Any, updates: Any, comb
         raise DtypeError(f"{name}: updates must have x's type {x.dtype.name}, got {updates.dtype.name}")
     if updates.ndim == index.ndim and updates.shape != index.shape:
         updates = updates[tuple(slice(0, n) for n in index.shape)]
-    return run("scatter", "indexing", (x, index, updates), {"axis": at, "combine": combine, "include": include})
+    return run("scatter", "scatter", (x, index, updates), {"axis": at, "combine": combine, "include": include})
 
 
 def scatter(x: Tensor, axis: int, indices: Any, updates: Any, /) -> Tensor:
@@ -167,7 +167,7 @@ def index_add(x: Tensor, axis: int, indices: Any, updates: Tensor, /) -> Tensor:
     """
     at = one_axis("index_add", axis, tensor_of("index_add", x).ndim)
     inputs = (x, _indices("index_add", indices), updates)
-    return run("scatter_rows", "indexing", inputs, {"axis": at, "combine": "sum", "include": True})
+    return run("scatter_rows", "scatter", inputs, {"axis": at, "combine": "sum", "include": True})
 
 
 def segment_reduce(x: Tensor, segment_ids: Any, /, num_segments: int, reduce: str = "sum") -> Tensor:
@@ -192,7 +192,7 @@ def segment_reduce(x: Tensor, segment_ids: Any, /, num_segments: int, reduce: st
     if not ids.is_traced and ids.size and int(ids.detach().min().item()) < 0:
         raise IndexError("segment_reduce: a segment id is negative")
     empty = full((num_segments, *x.shape[1:]), _identity(x.dtype, reduce), dtype=x.dtype, device=x.device)
-    return run("scatter_rows", "indexing", (empty, ids, x), {"axis": 0, "combine": reduce, "include": False})
+    return run("scatter_rows", "scatter", (empty, ids, x), {"axis": 0, "combine": reduce, "include": False})
 
 
 def _identity(dtype: Any, reduce: str) -> Any:

@@ -246,4 +246,4 @@ def _put_recorded(x: Tensor, plan: _Plan, values: Tensor) -> Tensor:
 def _row(name: str, *inputs: Tensor) -> Tensor:
     from tensor.primitives.registry import row
 
-    return _kernels.apply(row(name, "structural"), inputs, None)
+    return _kernels.apply(row(name, "moves"), inputs, None)

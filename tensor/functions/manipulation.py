@@ -67,7 +67,7 @@ def _axes(axis: Axes, ndim: int, name: str) -> tuple[int, ...]:
 def _row(name: str, *inputs: Tensor, **params: Any) -> Tensor:
     from tensor.primitives.registry import row
 
-    return _kernels.apply(row(name, "structural"), inputs, params)
+    return _kernels.apply(row(name, "moves"), inputs, params)
 
 
 def reshape(x: Tensor, /, shape: Sequence[int], *, copy: bool | None = None) -> Tensor:

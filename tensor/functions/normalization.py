@@ -38,7 +38,7 @@ def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
     [1.0, 0.0]
     """
     at = one_axis("softmax", axis, rows_of("softmax", x, _FLOATS, _HINT).ndim)
-    return run("softmax", "normalization", (x,), {"axis": at})
+    return run("softmax", "softmax", (x,), {"axis": at})
 
 
 def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
@@ -49,7 +49,7 @@ def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
     [0.0, -10000.0]
     """
     at = one_axis("log_softmax", axis, rows_of("log_softmax", x, _FLOATS, _HINT).ndim)
-    return run("log_softmax", "normalization", (x,), {"axis": at})
+    return run("log_softmax", "softmax", (x,), {"axis": at})
 
 
 def _trailing(name: str, x: Tensor, shape: Any) -> int:
@@ -237,7 +237,7 @@ def cross_entropy(
         logits = logits.permute(order).reshape((-1, logits.shape[1]))
         targets = targets.reshape((-1,))
     params = {"ignore_index": int(ignore_index), "smoothing": float(label_smoothing)}
-    losses, _ = run("cross_entropy", "normalization", (logits, targets), params)
+    losses, _ = run("cross_entropy", "cross_entropy", (logits, targets), params)
     if reduction == "none":
         return losses.reshape(shape)
     total = losses.sum()

@@ -141,7 +141,7 @@ def _cumulative(name: str, row: str, x: Tensor, axis: int | None, dtype: Any, in
             raise ShapeError(f"{name}: axis must be given for a tensor of {x.ndim} dimensions")
         axis = 0
     at = one_axis(name, axis, x.ndim)
-    total = run(row, "reductions", (x,), {"axis": at})
+    total = run(row, "cumulative", (x,), {"axis": at})
     if wanted is not None:
         total = cast_to(total, wanted)
     if not include_initial:
@@ -198,7 +198,7 @@ def cummax(x: Tensor, /, axis: int) -> tuple[Tensor, Tensor]:
     [[1, 3, 3, 3], [0, 1, 1, 1]]
     """
     at = one_axis("cummax", axis, tensor_of("cummax", x).ndim)
-    values, indices = run("cummax", "reductions", (x,), {"axis": at})
+    values, indices = run("cummax", "cumulative", (x,), {"axis": at})
     return values, indices
 
 
@@ -210,5 +210,5 @@ def cummin(x: Tensor, /, axis: int) -> tuple[Tensor, Tensor]:
     [[3, 1, 1, 1], [0, 1, 1, 1]]
     """
     at = one_axis("cummin", axis, tensor_of("cummin", x).ndim)
-    values, indices = run("cummin", "reductions", (x,), {"axis": at})
+    values, indices = run("cummin", "cumulative", (x,), {"axis": at})
     return values, indices

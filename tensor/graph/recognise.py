@@ -24,7 +24,7 @@ def with_softmax(graph: Graph) -> Graph:
         found = None if changed else _softmax(graph, step, maker, readers)
         if found is not None:
             x, axis = found
-            step = Step(row("softmax", "normalization"), (x,), step.outputs, {"axis": axis})  # noqa: PLW2901
+            step = Step(row("softmax", "softmax"), (x,), step.outputs, {"axis": axis})  # noqa: PLW2901
         steps.append(step)
     return Graph(graph.name, graph.specs, graph.inputs, graph.constants, steps, graph.outputs)
 

@@ -1,7 +1,7 @@
-"""Rows of softmax, log_softmax, layer_norm, rms_norm and cross_entropy, with fused backward rows.
+"""Rows of layer_norm and rms_norm, with their fused backward row.
 
-Sums have the order of tensor/twins/fold_ref.py. float16 and bfloat16 are computed in float32; means, scales and
-logsumexps that backward needs stay in float32.
+Sums have the order of tensor/twins/fold_ref.py. float16 and bfloat16 are computed in float32; means and scales that
+backward needs stay in float32.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from tensor.primitives.rules import (
     apply,
     batch_size,
     call,
+    cast_like,
     expand_to,
+    flops_each,
     front,
     loop_batch,
-    shifted_axes,
     unbroadcast,
+    wide,
 )
-from tensor.primitives.spec import Spec, name_of, total_bytes
+from tensor.primitives.spec import Spec, name_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,137 +38,6 @@ Specs = Sequence[Any]
 Dims = tuple[int | None, ...]
 
 CATEGORY = "normalization"
-
-
-def _cost(flops: int) -> Callable[[Specs, Specs, Params], tuple[int, int]]:
-    return lambda specs, outs, params: (total_bytes((*specs, *outs)), flops * specs[0].size)
-
-
-def wide(dtype: Any) -> str:
-    """What means and scales are kept in."""
-    return "float64" if name_of(dtype) == "float64" else "float32"
-
-
-# --- softmax ---------------------------------------------------------------------------------------------------------
-
-
-def _axis_samples(*count: int) -> Callable[[np.random.Generator], Iterable[Sample]]:
-    n = count[0] if count else 1
-
-    def samples(rng: np.random.Generator) -> Iterable[Sample]:
-        for shape, axis in (((3, 5), 1), ((4, 2, 3), 1), ((7,), 0), ((2, 0), 1)):
-            yield Sample(*(rng.normal(size=shape) for _ in range(n)), params={"axis": axis})
-
-    return samples
-
-
-def _same_shapes(name: str) -> Callable[[Specs, Params], Spec]:
-    def shape(specs: Specs, params: Params) -> Spec:
-        x = specs[0]
-        check_dtype(name, x, FLOATS)
-        for s in specs[1:]:
-            if s.shape != x.shape or s.dtype != x.dtype:
-                raise ShapeError(f"{name}: inputs must be alike, got {x!r} and {s!r}")
-        if not 0 <= params["axis"] < x.ndim:
-            raise ShapeError(f"{name}: axis {params['axis']} names no dimension of shape {x.shape}, from the front")
-        return Spec(x.shape, x.dtype, x.device)
-
-    return shape
-
-
-def _all_batched(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
-    n = batch_size(inputs, dims)
-    moved = tuple(expand_to(x, (n, *x.shape)) if d is None else front(x, d) for x, d in zip(inputs, dims, strict=True))
-    return apply(primitive, moved, {**params, "axis": params["axis"] + 1}), 0
-
-
-def _sum_back(x: Tensor, axis: int) -> Tensor:
-    return expand_to(call("sum", x, axis=(axis,), keepdims=True), x.shape)
-
-
-def _softmax_rows(name: str, logarithm: bool, summary: str) -> None:
-    def kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
-        _kernels.softmax(inputs[0], params["axis"], outs[0], logarithm)
-
-    def twin(arrays: tuple[Any, ...], params: Params) -> Any:
-        from tensor.twins.softmax_ref import softmax
-
-        return softmax(arrays[0], params["axis"], logarithm)
-
-    def oracle(arrays: tuple[Any, ...], params: Params) -> Any:
-        from scipy import special  # type: ignore[import-untyped]
-
-        return getattr(special, name)(arrays[0], axis=params["axis"]) if arrays[0].size else arrays[0]
-
-    register(
-        Primitive(
-            name,
-            category=CATEGORY,
-            summary=summary,
-            shape=_same_shapes(name),
-            dtypes=FLOATS,
-            kernel=kernel,
-            twin=twin,
-            keeps=keep(outputs=(0,)),
-            vjp=lambda g, node: (call(f"{name}_backward", g, node.outputs[0], axis=node.params["axis"]),),
-            batch=shifted_axes("axis"),
-            cost=_cost(20),
-            samples=_axis_samples(),
-            oracle=oracle,
-        )
-    )
-
-    def backward_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
-        _kernels.softmax_backward(inputs[0], inputs[1], params["axis"], outs[0], logarithm)
-
-    def backward_twin(arrays: tuple[Any, ...], params: Params) -> Any:
-        from tensor.twins.softmax_ref import softmax_backward
-
-        return softmax_backward(arrays[0], arrays[1], params["axis"], logarithm)
-
-    def backward_vjp(h: Tensor, node: Any) -> tuple[Tensor, Tensor]:
-        g, y = node.inputs
-        axis = node.params["axis"]
-        if logarithm:  # g − exp(y)·sum(g)
-            e = call("exp", y)
-            hit = _sum_back(h * e, axis)
-            return h - hit, -h * e * _sum_back(g, axis)
-        hit = _sum_back(h * y, axis)  # (g − sum(g·y))·y
-        return (h - hit) * y, h * (g - _sum_back(g * y, axis)) - hit * g
-
-    def backward_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
-        import numpy as np
-
-        g, y = arrays
-        axis = params["axis"]
-        if logarithm:
-            return g - np.exp(y) * g.sum(axis, keepdims=True)
-        return (g - (g * y).sum(axis, keepdims=True)) * y
-
-    register(
-        Primitive(
-            f"{name}_backward",
-            category=CATEGORY,
-            summary=f"The gradient of {name} from that of its result and the result.",
-            shape=_same_shapes(f"{name}_backward"),
-            dtypes=FLOATS,
-            kernel=backward_kernel,
-            twin=backward_twin,
-            keeps=keep(inputs=(0, 1)),
-            vjp=backward_vjp,
-            batch=BatchRule(_all_batched),
-            cost=_cost(5),
-            samples=_axis_samples(2),
-            oracle=backward_oracle,
-        )
-    )
-
-
-_softmax_rows("softmax", False, "exp(x) / sum(exp(x)) along an axis, without overflow.")
-_softmax_rows("log_softmax", True, "The logarithm of softmax along an axis.")
-
-
-# --- layer_norm and rms_norm -----------------------------------------------------------------------------------------
 
 
 def _split(x: Any, trailing: int, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -344,7 +215,7 @@ LAYER_NORM = register(
         vjp=_norm_vjp(True),
         sparse_gradients=True,
         batch=BatchRule(_parameter_batch),
-        cost=_cost(8),
+        cost=flops_each(8),
         samples=_layer_samples,
         oracle=_norm_oracle,
     )
@@ -363,7 +234,7 @@ RMS_NORM = register(
         vjp=_norm_vjp(False),
         sparse_gradients=True,
         batch=BatchRule(_parameter_batch),
-        cost=_cost(5),
+        cost=flops_each(5),
         samples=_rms_samples,
         oracle=_norm_oracle,
     )
@@ -451,21 +322,15 @@ def _backward_vjp(h: Any, node: Any) -> tuple[Tensor | None, ...]:
         d_g = d_g + expand_to(hb, x.shape)
     # u = (x − mean)·rstd
     d_x = d_u * scale
-    centred = x if mean is None else x - expand_to(_as(mean, x).reshape((*kept, *(1,) * trailing)), x.shape)
+    centred = x if mean is None else x - expand_to(cast_like(mean, x).reshape((*kept, *(1,) * trailing)), x.shape)
     d_scale = d_scale + call("sum", d_u * centred, axis=axes, keepdims=False)
     results: list[Tensor | None] = [d_g, d_x]
     if layer:
-        results.append(_as(-call("sum", d_x, axis=axes, keepdims=False), mean))
-    results.append(_as(d_scale, rstd))
+        results.append(cast_like(-call("sum", d_x, axis=axes, keepdims=False), mean))
+    results.append(cast_like(d_scale, rstd))
     if weight is not None:
         results.append(d_weight)
     return tuple(results)
-
-
-def _as(x: Tensor, like: Tensor | None) -> Tensor:
-    if like is None or x.dtype == like.dtype:
-        return x
-    return call("cast", x, dtype=name_of(like.dtype))
 
 
 def _backward_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
@@ -509,185 +374,8 @@ NORM_BACKWARD = register(
         keeps=keep(inputs=range(5)),
         vjp=_backward_vjp,
         batch=BatchRule(_backward_batch),
-        cost=_cost(12),
+        cost=flops_each(12),
         samples=_backward_samples,
         oracle=_backward_oracle,
-    )
-)
-
-# --- cross entropy ---------------------------------------------------------------------------------------------------
-
-
-def _check_entropy(name: str, logits: Any, targets: Any, params: Params) -> None:
-    check_dtype(name, logits, FLOATS)
-    if logits.ndim != 2 or targets.shape != logits.shape[:1]:
-        raise ShapeError(
-            f"{name}: logits [rows, classes] and targets [rows] are needed, got {logits.shape} and {targets.shape}"
-        )
-    if name_of(targets.dtype) != "int64":
-        raise DtypeError(f"{name}: targets must be int64, got {name_of(targets.dtype)}")
-    if not 0 <= params["smoothing"] <= 1:
-        raise ShapeError(f"{name}: label smoothing must be from 0 to 1, got {params['smoothing']}")
-
-
-def _entropy_shape(specs: Specs, params: Params) -> tuple[Spec, Spec]:
-    x, targets = specs
-    _check_entropy("cross_entropy", x, targets, params)
-    return Spec(x.shape[:1], x.dtype, x.device), Spec(x.shape[:1], wide(x.dtype), x.device)
-
-
-def _entropy_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
-    _kernels.cross_entropy(*inputs, params["ignore_index"], params["smoothing"], *outs)
-
-
-def _check_targets(targets: Any, classes: int, ignore_index: int) -> None:
-    wrong = (targets != ignore_index) & ((targets < 0) | (targets >= classes))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise IndexError(f"cross_entropy: target {int(targets[row])} of row {row} is no class from 0 to {classes - 1}")
-
-
-def _entropy_twin(arrays: tuple[Any, ...], params: Params) -> Any:
-    from tensor.twins.softmax_ref import cross_entropy
-
-    _check_targets(arrays[1], arrays[0].shape[1], params["ignore_index"])
-    x, targets = arrays
-    return cross_entropy(x, targets, params["ignore_index"], params["smoothing"])
-
-
-def _entropy_vjp(g: Any, node: Any) -> tuple[Tensor | None, None]:
-    x, targets = node.inputs
-    lse = node.outputs[1]
-    dx = None
-    if g[0] is not None:
-        dx = call("cross_entropy_backward", g[0], x, targets, lse, **node.params)
-    if g[1] is not None:  # logsumexp is a result too
-        more = expand_to(_as(g[1], x).reshape((x.shape[0], 1)), x.shape) * call("softmax", x, axis=1)
-        dx = more if dx is None else dx + more
-    return dx, None
-
-
-def _entropy_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
-    import numpy as np
-
-    x, targets = arrays
-    lse = np.log(np.exp(x).sum(1))
-    used = targets != params["ignore_index"]
-    picked = x[np.arange(len(x)), np.where(used, targets, 0)]
-    s = params["smoothing"]
-    return np.where(used, (1 - s) * (lse - picked) + s * (lse - x.mean(1)), 0), lse
-
-
-def _entropy_samples(rng: np.random.Generator) -> Iterable[Sample]:
-    import numpy as np
-
-    for rows, classes, smoothing in ((4, 5, 0.0), (3, 2, 0.1), (1, 7, 0.5)):
-        targets = rng.integers(0, classes, rows).astype(np.int64)
-        if rows > 3:
-            targets[1] = -100
-        yield Sample(rng.normal(size=(rows, classes)), targets, params={"ignore_index": -100, "smoothing": smoothing})
-
-
-def _entropy_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
-    """Rows are independent: the batch is more rows."""
-    n = batch_size(inputs, dims)
-    moved = [expand_to(x, (n, *x.shape)) if d is None else front(x, d) for x, d in zip(inputs, dims, strict=True)]
-    rows = moved[0].shape[1]
-    outs = apply(primitive, tuple(x.reshape((n * rows, *x.shape[2:])) for x in moved), params)
-    if isinstance(outs, tuple):
-        return tuple(y.reshape((n, rows, *y.shape[1:])) for y in outs), (0,) * len(outs)
-    return outs.reshape((n, rows, *outs.shape[1:])), 0
-
-
-CROSS_ENTROPY = register(
-    Primitive(
-        "cross_entropy",
-        category=CATEGORY,
-        summary="The negative log-likelihood of each row's class under softmax, 0 where ignored; and logsumexp.",
-        dtypes=FLOATS,
-        shape=_entropy_shape,
-        kernel=_entropy_kernel,
-        twin=_entropy_twin,
-        keeps=keep(inputs=(0, 1), outputs=(1,)),
-        vjp=_entropy_vjp,
-        sparse_gradients=True,
-        batch=BatchRule(_entropy_batch),
-        cost=_cost(20),
-        samples=_entropy_samples,
-        oracle=_entropy_oracle,
-    )
-)
-
-
-def _entropy_backward_shape(specs: Specs, params: Params) -> Spec:
-    g, x, targets, lse = specs
-    _check_entropy("cross_entropy_backward", x, targets, params)
-    if g.shape != x.shape[:1] or lse.shape != x.shape[:1] or g.dtype != x.dtype or name_of(lse.dtype) != wide(x.dtype):
-        raise ShapeError(f"cross_entropy_backward: g and logsumexp must be one a row of {x!r}, got {g!r} and {lse!r}")
-    return Spec(x.shape, x.dtype, x.device)
-
-
-def _entropy_backward_kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
-    _kernels.cross_entropy_backward(*inputs, params["ignore_index"], params["smoothing"], outs[0])
-
-
-def _entropy_backward_twin(arrays: tuple[Any, ...], params: Params) -> Any:
-    from tensor.twins.softmax_ref import cross_entropy_backward
-
-    _check_targets(arrays[2], arrays[1].shape[1], params["ignore_index"])
-    g, x, targets, lse = arrays
-    return cross_entropy_backward(g, x, targets, lse, params["ignore_index"], params["smoothing"])
-
-
-def _entropy_backward_vjp(h: Tensor, node: Any) -> tuple[Tensor | None, ...]:
-    g, x, targets, lse = node.inputs
-    rows = x.shape[0]
-    params = node.params
-    from tensor.functions.creation import ones
-
-    used = call("cast", targets != params["ignore_index"], dtype=name_of(x.dtype)).reshape((rows, 1))
-    p = call("exp", x - expand_to(_as(lse, x).reshape((rows, 1)), x.shape))
-    weight = expand_to(g.reshape((rows, 1)) * used, x.shape)
-    hp = h * p * weight
-    one = call("cross_entropy_backward", ones((rows,), dtype=x.dtype, device=x.device), x, targets, lse, **params)
-    d_g = call("sum", h * one, axis=(1,), keepdims=False)
-    d_lse = -call("sum", hp, axis=(1,), keepdims=False)
-    return d_g, hp, None, _as(d_lse, lse)
-
-
-def _entropy_backward_oracle(arrays: tuple[Any, ...], params: Params) -> Any:
-    import numpy as np
-
-    g, x, targets, lse = arrays
-    used = targets != params["ignore_index"]
-    hot = np.zeros_like(x)
-    hot[np.flatnonzero(used), targets[used]] = 1 - params["smoothing"]
-    return g[:, None] * (np.exp(x - lse[:, None]) - params["smoothing"] / x.shape[1] - hot) * used[:, None]
-
-
-def _entropy_backward_samples(rng: np.random.Generator) -> Iterable[Sample]:
-    import numpy as np
-
-    for s in _entropy_samples(rng):
-        x, targets = s.inputs
-        lse = np.log(np.exp(x).sum(1))
-        yield Sample(rng.normal(size=len(x)), x, targets, lse, params=s.params, dtypes=("float32", "float64"))
-
-
-CROSS_ENTROPY_BACKWARD = register(
-    Primitive(
-        "cross_entropy_backward",
-        category=CATEGORY,
-        summary="The gradient of cross_entropy with respect to its logits, from that of each row's loss.",
-        dtypes=FLOATS,
-        shape=_entropy_backward_shape,
-        kernel=_entropy_backward_kernel,
-        twin=_entropy_backward_twin,
-        keeps=keep(inputs=range(4)),
-        vjp=_entropy_backward_vjp,
-        batch=BatchRule(_entropy_batch),
-        cost=_cost(20),
-        samples=_entropy_backward_samples,
-        oracle=_entropy_backward_oracle,
     )
 )

@@ -13,6 +13,7 @@ __all__ = ["REGISTRY", "all_rows", "families", "register", "row"]
 REGISTRY: dict[str, Primitive] = {}
 
 _MACHINERY = {"blocks", "primitive", "registry", "rules", "spec", "twin_call"}
+_FIRST = ["elementwise", "comparison", "structural"]  # where operators find their rows
 _Row = TypeVar("_Row", bound=Primitive)
 
 
@@ -34,11 +35,11 @@ def families() -> list[str]:
 
 
 def row(name: str, family: str | None = None) -> Primitive:
-    """The row of that name; loads its family, or all families until one has it. KeyError if none has."""
+    """The row of that name; loads the family that it is looked for in, then others until one has it. KeyError."""
     found = REGISTRY.get(name)
     if found is not None:
         return found
-    for module in [family] if family is not None else families():
+    for module in [*(_FIRST if family is None else [family]), *families()]:
         import_module(f"tensor.primitives.{module}")
         if name in REGISTRY:
             return REGISTRY[name]

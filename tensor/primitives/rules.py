@@ -71,6 +71,11 @@ def elementwise_shape(
     return rule
 
 
+def wide(dtype: Any) -> str:
+    """What means, scales and logarithms of sums of such numbers are kept in."""
+    return "float64" if name_of(dtype) == "float64" else "float32"
+
+
 # --- gradients and tangents ------------------------------------------------------------------------------------------
 
 
@@ -161,6 +166,11 @@ def call(name: str, *inputs: Tensor, **params: Any) -> Any:
     from tensor.primitives.registry import row
 
     return apply(row(name), inputs, params or None)
+
+
+def cast_like(x: Tensor, like: Tensor | None) -> Tensor:
+    """x in the other's element type."""
+    return x if like is None or x.dtype == like.dtype else call("cast", x, dtype=name_of(like.dtype))
 
 
 # --- batches ---------------------------------------------------------------------------------------------------------
@@ -276,6 +286,11 @@ def loop_batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, par
 def plain_cost(specs: Sequence[Any], outs: Sequence[Any], params: Any) -> tuple[int, int]:
     """Each input byte read and each output byte written once, one operation a result."""
     return total_bytes((*specs, *outs)), sum(math.prod(s.shape) for s in outs)
+
+
+def flops_each(flops: int) -> Callable[[Sequence[Any], Sequence[Any], Any], tuple[int, int]]:
+    """The same bytes, and so many operations for each element of the first input."""
+    return lambda specs, outs, params: (total_bytes((*specs, *outs)), flops * specs[0].size)
 
 
 def no_cost(specs: Sequence[Any], outs: Sequence[Any], params: Any) -> tuple[int, int]:

@@ -49,7 +49,7 @@ def _numpy(name: str) -> Oracle:
     return oracle
 
 
-def _scipy(name: str) -> Oracle:
+def scipy_oracle(name: str) -> Oracle:
     """The function of scipy.special of that name."""
 
     def oracle(arrays: tuple[Any, ...], params: Params) -> Any:
@@ -86,7 +86,7 @@ def _pairs(low: float, high: float) -> Callable[[np.random.Generator], Iterable[
     return samples
 
 
-def _unary(
+def unary(
     name: str,
     summary: str,
     derivative: Callable[[Any], Callable[[Tensor], Tensor]],
@@ -111,12 +111,12 @@ def _unary(
     )
 
 
-def _by_out(derivative: Callable[[Tensor], Tensor]) -> Callable[[Any], Callable[[Tensor], Tensor]]:
+def by_out(derivative: Callable[[Tensor], Tensor]) -> Callable[[Any], Callable[[Tensor], Tensor]]:
     """A derivative that is a function of the result."""
     return lambda node: lambda t: t * derivative(node.outputs[0])
 
 
-def _by_x(derivative: Callable[[Tensor], Tensor]) -> Callable[[Any], Callable[[Tensor], Tensor]]:
+def by_x(derivative: Callable[[Tensor], Tensor]) -> Callable[[Any], Callable[[Tensor], Tensor]]:
     """A derivative that is a function of the input."""
     return lambda node: lambda t: t * derivative(node.inputs[0])
 
@@ -132,14 +132,14 @@ def _is_complex(x: Any) -> bool:
 
 # --- exponentials and logarithms -------------------------------------------------------------------------------------
 
-_unary("exp", "e^x.", _by_out(lambda y: y), OUT, within(-3, 3))
-_unary("exp2", "2^x.", _by_out(lambda y: y * math.log(2)), OUT, within(-3, 3), dtypes=FLOATS)
-_unary("expm1", "e^x − 1, exact near 0.", _by_out(lambda y: y + 1.0), OUT, within(-3, 3))
-_unary("log", "Natural logarithm: −inf at 0, NaN below.", _over(lambda x: x), X, within(0.1, 5))
-_unary("log1p", "log(1 + x), exact near 0.", _over(lambda x: x + 1.0), X, within(-0.9, 4))
-_unary("log2", "Logarithm to base 2.", _over(lambda x: x * math.log(2)), X, within(0.1, 5))
-_unary("log10", "Logarithm to base 10.", _over(lambda x: x * math.log(10)), X, within(0.1, 5))
-_unary(
+unary("exp", "e^x.", by_out(lambda y: y), OUT, within(-3, 3))
+unary("exp2", "2^x.", by_out(lambda y: y * math.log(2)), OUT, within(-3, 3), dtypes=FLOATS)
+unary("expm1", "e^x − 1, exact near 0.", by_out(lambda y: y + 1.0), OUT, within(-3, 3))
+unary("log", "Natural logarithm: −inf at 0, NaN below.", _over(lambda x: x), X, within(0.1, 5))
+unary("log1p", "log(1 + x), exact near 0.", _over(lambda x: x + 1.0), X, within(-0.9, 4))
+unary("log2", "Logarithm to base 2.", _over(lambda x: x * math.log(2)), X, within(0.1, 5))
+unary("log10", "Logarithm to base 10.", _over(lambda x: x * math.log(10)), X, within(0.1, 5))
+unary(
     "rsqrt",
     "1 / √x, two roundings.",
     lambda node: lambda t: t * (node.outputs[0] * node.outputs[0] * node.outputs[0]) * -0.5,
@@ -241,12 +241,10 @@ def _acosh_slope(node: Any) -> Callable[[Tensor], Tensor]:
     return lambda t: t / (call("sqrt", node.inputs[0] - 1.0) * call("sqrt", node.inputs[0] + 1.0))
 
 
-_unary("sin", "Sine of x radians, with full range reduction.", _by_x(lambda x: call("cos", x)), X, within(-4, 4))
-_unary("cos", "Cosine of x radians, with full range reduction.", _by_x(lambda x: -call("sin", x)), X, within(-4, 4))
-_unary(
-    "tan", "Tangent of x radians, with full range reduction.", _by_out(lambda y: y * y + 1.0), OUT, within(-1.3, 1.3)
-)
-_unary(
+unary("sin", "Sine of x radians, with full range reduction.", by_x(lambda x: call("cos", x)), X, within(-4, 4))
+unary("cos", "Cosine of x radians, with full range reduction.", by_x(lambda x: -call("sin", x)), X, within(-4, 4))
+unary("tan", "Tangent of x radians, with full range reduction.", by_out(lambda y: y * y + 1.0), OUT, within(-1.3, 1.3))
+unary(
     "asin",
     "Arc sine, from −π/2 to π/2; NaN beyond ±1.",
     _over(lambda x: call("sqrt", _one_less_square(x))),
@@ -254,7 +252,7 @@ _unary(
     within(-0.9, 0.9),
     oracle=_numpy("arcsin"),
 )
-_unary(
+unary(
     "acos",
     "Arc cosine, from 0 to π; NaN beyond ±1.",
     _over(lambda x: -call("sqrt", _one_less_square(x))),
@@ -262,9 +260,7 @@ _unary(
     within(-0.9, 0.9),
     oracle=_numpy("arccos"),
 )
-_unary(
-    "atan", "Arc tangent, from −π/2 to π/2.", _over(lambda x: x * x + 1.0), X, within(-3, 3), oracle=_numpy("arctan")
-)
+unary("atan", "Arc tangent, from −π/2 to π/2.", _over(lambda x: x * x + 1.0), X, within(-3, 3), oracle=_numpy("arctan"))
 
 
 def _atan2_partials(node: Any) -> tuple[Callable[[Tensor], Tensor], ...]:
@@ -287,10 +283,10 @@ elementwise(
 
 # --- hyperbolic functions --------------------------------------------------------------------------------------------
 
-_unary("sinh", "Hyperbolic sine.", _by_x(lambda x: call("cosh", x)), X, within(-3, 3))
-_unary("cosh", "Hyperbolic cosine.", _by_x(lambda x: call("sinh", x)), X, within(-3, 3))
-_unary("tanh", "Hyperbolic tangent.", _by_out(lambda y: 1.0 - y * y), OUT, within(-3, 3))
-_unary(
+unary("sinh", "Hyperbolic sine.", by_x(lambda x: call("cosh", x)), X, within(-3, 3))
+unary("cosh", "Hyperbolic cosine.", by_x(lambda x: call("sinh", x)), X, within(-3, 3))
+unary("tanh", "Hyperbolic tangent.", by_out(lambda y: 1.0 - y * y), OUT, within(-3, 3))
+unary(
     "asinh",
     "Inverse hyperbolic sine.",
     _over(lambda x: call("sqrt", x * x + 1.0)),
@@ -298,8 +294,8 @@ _unary(
     within(-3, 3),
     oracle=_numpy("arcsinh"),
 )
-_unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", _acosh_slope, X, within(1.1, 4), oracle=_numpy("arccosh"))
-_unary(
+unary("acosh", "Inverse hyperbolic cosine; NaN below 1.", _acosh_slope, X, within(1.1, 4), oracle=_numpy("arccosh"))
+unary(
     "atanh",
     "Inverse hyperbolic tangent; ±inf at ±1, NaN beyond.",
     _over(_one_less_square),
@@ -318,34 +314,34 @@ def _bell(x: Tensor) -> Tensor:
     return call("exp", -(x * x)) * TWO_BY_ROOT_PI
 
 
-_unary("erf", "Error function.", _by_x(_bell), X, within(-2.5, 2.5), dtypes=FLOATS, oracle=_scipy("erf"))
-_unary(
+unary("erf", "Error function.", by_x(_bell), X, within(-2.5, 2.5), dtypes=FLOATS, oracle=scipy_oracle("erf"))
+unary(
     "erfc",
     "1 − erf x, without the loss of its digits.",
-    _by_x(lambda x: -_bell(x)),
+    by_x(lambda x: -_bell(x)),
     X,
     within(-2.5, 2.5),
     dtypes=FLOATS,
-    oracle=_scipy("erfc"),
+    oracle=scipy_oracle("erfc"),
 )
-_unary(
+unary(
     "lgamma",
     "log |Γ(x)|.",
-    _by_x(lambda x: call("digamma", x)),
+    by_x(lambda x: call("digamma", x)),
     X,
     within(0.2, 6),
     dtypes=FLOATS,
-    oracle=_scipy("gammaln"),
+    oracle=scipy_oracle("gammaln"),
     flops=100,
 )
-_unary(
+unary(
     "digamma",
     "The derivative of log Γ.",
-    _by_x(lambda x: call("trigamma", x)),
+    by_x(lambda x: call("trigamma", x)),
     X,
     within(0.2, 6),
     dtypes=FLOATS,
-    oracle=_scipy("digamma"),
+    oracle=scipy_oracle("digamma"),
     flops=100,
 )
 
@@ -374,103 +370,15 @@ def _tetragamma(x: Tensor) -> Tensor:
     return call("where", mirrored, total - turn, total)
 
 
-_unary(
+unary(
     "trigamma",
     "The second derivative of log Γ.",
-    _by_x(_tetragamma),
+    by_x(_tetragamma),
     X,
     within(0.2, 6),
     dtypes=FLOATS,
-    oracle=lambda arrays, params: _scipy("polygamma")((1, arrays[0]), params),
+    oracle=lambda arrays, params: scipy_oracle("polygamma")((1, arrays[0]), params),
     flops=100,
-)
-
-# --- activations -----------------------------------------------------------------------------------------------------
-
-
-def _silu_slope(node: Any) -> Callable[[Tensor], Tensor]:
-    def slope(t: Tensor) -> Tensor:
-        x = node.inputs[0]
-        s = call("sigmoid", x)
-        return t * (s * (x * (1.0 - s) + 1.0))
-
-    return slope
-
-
-def _gelu_slope(x: Tensor) -> Tensor:
-    """Φ(x) + x·φ(x); by erf, as erfc takes ten times longer: below −5 only the absolute error is small."""
-    return (call("erf", x * math.sqrt(0.5)) + 1.0) * 0.5 + x * call("exp", x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
-
-
-def _gelu_tanh_slope(x: Tensor) -> Tensor:
-    root = 2 * math.sqrt(2 / math.pi)
-    s = call("sigmoid", (x * x * 0.044715 + 1.0) * x * root)
-    return s + x * s * (1.0 - s) * ((x * x * (3 * 0.044715) + 1.0) * root)
-
-
-def _normal_share(arrays: tuple[Any, ...], params: Params) -> Any:
-    import scipy.special
-
-    return arrays[0] * scipy.special.ndtr(arrays[0])
-
-
-def _tanh_form(arrays: tuple[Any, ...], params: Params) -> Any:
-    import numpy as np
-
-    (x,) = arrays
-    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-
-
-def _soft(arrays: tuple[Any, ...], params: Params) -> Any:
-    import numpy as np
-
-    return np.logaddexp(0, arrays[0])
-
-
-_unary(
-    "sigmoid",
-    "1 / (1 + e^−x).",
-    _by_out(lambda y: y * (1.0 - y)),
-    OUT,
-    within(-4, 4),
-    dtypes=FLOATS,
-    oracle=_scipy("expit"),
-)
-_unary(
-    "silu",
-    "x · sigmoid(x).",
-    _silu_slope,
-    X,
-    within(-4, 4),
-    dtypes=FLOATS,
-    oracle=lambda arrays, params: arrays[0] * _scipy("expit")(arrays, params),
-)
-_unary(
-    "gelu",
-    "x · Φ(x), Φ the distribution function of the standard normal.",
-    _by_x(_gelu_slope),
-    X,
-    within(-4, 4),
-    dtypes=FLOATS,
-    oracle=_normal_share,
-)
-_unary(
-    "gelu_tanh",
-    "x/2 · (1 + tanh(√(2/π)·(x + 0.044715·x³))).",
-    _by_x(_gelu_tanh_slope),
-    X,
-    within(-4, 4),
-    dtypes=FLOATS,
-    oracle=_tanh_form,
-)
-_unary(
-    "softplus",
-    "log(1 + e^x).",
-    _by_x(lambda x: call("sigmoid", x)),
-    X,
-    within(-4, 4),
-    dtypes=FLOATS,
-    oracle=_soft,
 )
 
 # --- neighbours and signs --------------------------------------------------------------------------------------------
