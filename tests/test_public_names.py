@@ -41,8 +41,8 @@ PROMISED = {
     "tensor.graph": "Captured Graph LoadedGraph Plan load",
     "tensor.optim": "AdamW Optimizer SGD clip_grad_norm_",
     "tensor.random": (
-        "Key Stream bernoulli bits categorical dropout es_low_rank_correction exponential fold_in gumbel gumbel_softmax "
-        "masked_categorical normal permutation perturbed_argmax randint split truncated_normal uniform"
+        "Key Stream bernoulli bits categorical dropout es_low_rank_correction exponential fold_in gumbel "
+        "gumbel_softmax masked_categorical normal permutation perturbed_argmax randint split truncated_normal uniform"
     ),
     "tensor.onnx": "Model load",
     "tensor.io": "SafetensorsFile load save",

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tensor.errors import DtypeError, ShapeError
+from tensor.primitives.blocks import in_front
 from tensor.primitives.contraction import MATMUL
 from tensor.primitives.fused import Program
 from tensor.primitives.primitive import FLOATS, Params, Primitive, Sample
 from tensor.primitives.registry import register
-from tensor.primitives.rules import broadcast_shapes
+from tensor.primitives.rules import BatchRule, Dims, apply, batch_size, broadcast_shapes, expand_to
 from tensor.primitives.spec import Spec, name_of, total_bytes
 
 if TYPE_CHECKING:
@@ -96,6 +97,16 @@ def _samples(rng: np.random.Generator) -> Iterable[Sample]:
     yield Sample(rng.normal(size=(3, 0)), rng.normal(size=(0, 2)), bias[:1], params=params, dtypes=("float32",))
 
 
+def _batch(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
+    """The batch is a leading dimension of the product, and what follows is aligned with it."""
+    n = batch_size(inputs, dims)
+    rank = max(x.ndim - (d is not None) for x, d in zip(inputs[:2], dims, strict=False))
+    if dims[:2] == (None, None):  # only what follows has a batch
+        inputs, dims = (expand_to(inputs[0], (n, *inputs[0].shape)), *inputs[1:]), (0, *dims[1:])
+    result = apply(primitive, tuple(in_front(x, d, rank) for x, d in zip(inputs, dims, strict=True)), params)
+    return result, (0,) * len(result) if isinstance(result, tuple) else 0
+
+
 FUSED_PRODUCT = register(
     Primitive(
         "fused_product",
@@ -105,6 +116,7 @@ FUSED_PRODUCT = register(
         shape=_shape,
         kernel=_kernel,
         twin=_twin,
+        batch=BatchRule(_batch),
         cost=_cost,
         samples=_samples,
     )
