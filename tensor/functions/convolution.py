@@ -66,6 +66,8 @@ def _batch_of_images(name: str, x: Tensor, rank: int) -> tuple[Tensor, bool]:
 def as_images(name: str, x: Tensor, rank: int) -> tuple[Tensor, Any]:
     """x as [n, channels, rows, columns], and the way back for a result of that form."""
     images, alone = _batch_of_images(name, x, rank)
+    if images is x:
+        return images, lambda y: y
 
     def back(y: Tensor) -> Tensor:
         shape = y.shape if rank == 2 else (*y.shape[:2], y.shape[3])

@@ -10,6 +10,7 @@ from tensor.autograd.pytree import TreeDef
 from tensor.graph.blocks import with_blocks
 from tensor.graph.canonical import needed, renumbered
 from tensor.graph.control import with_bodies
+from tensor.graph.convolutions import with_convolutions
 from tensor.graph.epilogues import with_products
 from tensor.graph.fusion import fuse
 from tensor.graph.graph import Graph
@@ -127,7 +128,7 @@ class Variant:
 
 def _fused(graph: Graph) -> Graph:
     """The graph with its chains fused, and those of its bodies."""
-    return fuse(needed(with_softmax(with_bodies(graph, lambda body: renumbered(_fused(body))))))
+    return fuse(needed(with_softmax(with_convolutions(with_bodies(graph, lambda body: renumbered(_fused(body)))))))
 
 
 def _room() -> tuple[int | None, Any]:

@@ -8,6 +8,7 @@
 #include "convolution_planes.hpp"
 #include "droveway/fpenv.hpp"
 #include "droveway/parallel.hpp"
+#include "pooling_pairs.hpp"
 
 namespace DW_ISA {
 namespace {
@@ -18,6 +19,8 @@ constexpr size_t kImagesBytes = size_t{1} << 19;  // of planes laid out at a tim
 constexpr size_t kSlack = 64;                     // elements behind the planes that a vector may read
 constexpr double kParallelFlops = double(size_t{1} << 22);
 constexpr int64_t kRowsPerBlock = 8;  // rows of outputs
+template <class T>
+constexpr int64_t kPooledWidth = droveway::kPooledRowBytes / int64_t(sizeof(T));
 
 Dtype sum_dtype(Dtype dtype) { return dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -136,7 +139,8 @@ void lay_out_channel(void* context, size_t block) {
   const int64_t image = work.image + int64_t(block) / channels, channel = int64_t(block) % channels;
   const int64_t at = image * c.image_step[0] + channel * c.image_step[1];
   lay_out(work.plane + block * work.planes.size(), work.planes, c.y, c.x,
-          static_cast<const char*>(c.image) + at * int64_t(dtype_size(c.dtype)), c.dtype, c.image_step[2], c.image_step[3]);
+          static_cast<const char*>(c.image) + at * int64_t(dtype_size(c.dtype)), c.dtype, c.image_step[2], c.image_step[3],
+          work.image == 0);
 }
 
 // Bias of a narrow type is added after rounding, as the operation of that type does it.
@@ -170,9 +174,17 @@ bool runs_over_gaps(const Work<T>& work) {
   return work.depth >= 32 && work.planes.pitch * 7 < in_rows * 6;
 }
 
+// Where a panel's outputs go: the rows from y_first on of planes some step apart.
+template <class T>
+struct Target {
+  T* p;
+  int64_t y_first, channel_step;
+  T* at(int64_t y, int64_t x, int64_t width) const { return p + (y - y_first) * width + x; }
+};
+
 // The outputs that exist among those of a run from place `from` on, taken from a tile's vector to their rows.
 template <class T>
-void take_run(const Convolution& c, int64_t pitch, int64_t from, int64_t end, const T* local, T* out, int64_t rows) {
+void take_run(const Convolution& c, int64_t pitch, int64_t from, int64_t end, const T* local, const Target<T>& to, int64_t rows) {
   constexpr int64_t width = Lanes<T>::width;
   for (int64_t q = from; q < from + width && q < end;) {
     const int64_t y = q / pitch, x = q % pitch, left = from + width - q;
@@ -180,9 +192,23 @@ void take_run(const Convolution& c, int64_t pitch, int64_t from, int64_t end, co
     const int64_t exist = c.x.output - x < run ? c.x.output - x : run;
     if (exist > 0)
       for (int64_t i = 0; i < rows; ++i)
-        memcpy(out + i * c.y.output * c.x.output + y * c.x.output + x, local + i * kColumns<T> + (q - from),
-               size_t(exist) * sizeof(T));
+        copy_row(to.at(y, x, c.x.output) + i * to.channel_step, local + i * kColumns<T> + (q - from), size_t(exist));
     q += run;
+  }
+}
+
+// Maxima over pairs of rows and columns of a panel's outputs, after the activation.
+template <class T>
+void pool_panel(const Work<T>& work, const Target<T>& from, int64_t image, int64_t channel, int64_t rows, int64_t y_end) {
+  const Convolution& c = *work.convolution;
+  const int64_t height = (y_end - from.y_first) / 2, width = c.x.output / 2;
+  for (int64_t i = 0; i < rows; ++i) {
+    T* plane = from.p + i * from.channel_step;
+    if (c.activation >= 0)
+      elementwise(c.activation, int(c.dtype))({.out = plane, .in = {plane, nullptr, nullptr}, .n = size_t(from.channel_step), .op = c.activation});
+    const int64_t at = (((work.image + image) * c.groups * c.outputs + channel + i) * (c.y.output / 2) + from.y_first / 2) * width;
+    max_pairs<T>({plane, c.x.output, height, width, from.y_first * c.index_width, c.index_width},
+                 static_cast<T*>(c.out) + at, c.index + at);
   }
 }
 
@@ -199,6 +225,7 @@ void convolve(void* context, size_t block) {
   const int64_t pixels = c.y.output * c.x.output, vectors = (c.x.output + width - 1) / width;
   const T* plane = work.plane + size_t((image * c.groups + group) * c.inputs) * work.planes.size();
   const bool native = sum_dtype(c.dtype) == c.dtype;
+  const bool pooled = c.index != nullptr;
   T* sums = work.sums + ((native ? work.image : 0) + image) * c.groups * c.outputs * pixels;
   const bool over_gaps = runs_over_gaps(work);
   const int64_t pitch = work.planes.pitch;
@@ -207,13 +234,15 @@ void convolve(void* context, size_t block) {
   const int64_t first = over_gaps ? 0 : y_first * vectors;
   const int64_t end = over_gaps ? (run_end - run_first + width - 1) / width : y_end * vectors;
   alignas(64) T local[size_t(kRows) * size_t(kColumns<T>)];
+  alignas(64) T planes[size_t(kRows) * size_t(kRowsPerBlock * kPooledWidth<T>)];
   for (int64_t panel = 0; panel < panels(c.outputs); ++panel) {
     const int64_t row = row_of(panel, c.outputs), rows = row_of(panel + 1, c.outputs) - row;
     const int64_t channel = group * c.outputs + row;
     const T* weight = work.weight + channel * work.depth;
+    const Target<T> to = pooled ? Target<T>{planes, y_first, (y_end - y_first) * c.x.output} : Target<T>{sums + channel * pixels, 0, pixels};
     for (int64_t slot = first; slot < end; slot += kVectors) {
       WindowTile<T> t;
-      t.c_row = over_gaps ? kColumns<T> : pixels;
+      t.c_row = over_gaps ? kColumns<T> : to.channel_step;
       t.bias = native && work.bias != nullptr ? work.bias + channel : nullptr;
       const T* place[kVectors];
       for (int64_t j = 0; j < kVectors; ++j) {
@@ -226,7 +255,7 @@ void convolve(void* context, size_t block) {
         }
         const int64_t y = mine / vectors, x = mine % vectors * width;
         place[j] = plane + y * pitch + x;
-        t.c[j] = sums + channel * pixels + y * c.x.output + x;
+        t.c[j] = to.at(y, x, c.x.output);
         t.count[j] = mine == slot + j ? size_t(c.x.output - x < width ? c.x.output - x : width) : 0;
       }
       for (int64_t k = 0; k < work.depth; k += int64_t(kDepth)) {
@@ -239,9 +268,11 @@ void convolve(void* context, size_t block) {
         WindowTiles<T>::of_height[rows - 1](t);
       }
       for (int64_t j = 0; over_gaps && j < kVectors && slot + j < end; ++j)
-        take_run(c, pitch, run_first + (slot + j) * width, run_end, local + j * width, sums + channel * pixels, rows);
+        take_run(c, pitch, run_first + (slot + j) * width, run_end, local + j * width, to, rows);
     }
+    if (pooled) pool_panel(work, to, image, channel, rows, y_end);
   }
+  if (pooled) return;
   for (int64_t o = 0; o < c.outputs; ++o) finish_channel(work, image, group * c.outputs + o, y_first, y_end - y_first);
 }
 

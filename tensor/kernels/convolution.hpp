@@ -29,7 +29,12 @@ struct Convolution {
   Dtype dtype;
   const void* bias = nullptr;  // groups · outputs contiguous values, or nullptr
   int activation = -1;
+  // Where there is an index, out holds the maxima over 2×2 outputs side by side (y.output and x.output are even, rows at
+  // most kPooledRowBytes, dtype f32 or f64), and index their places in planes that are index_width wide.
+  int32_t* index = nullptr;
+  int64_t index_width = 0;
 };
+constexpr int64_t kPooledRowBytes = 512;
 
 // weight[g, o, i, ty, tx] = the sum over k = (n, y, x), in this order, of gradient[n, g, o, y, x] · the image under that
 // tap: the product of the matrices [outputs, k] and [k, (i, ty, tx)]. `out` is contiguous [groups · outputs, inputs, …].

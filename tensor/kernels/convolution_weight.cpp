@@ -49,7 +49,8 @@ void prepare(void* context, size_t block) {
     const int64_t channel = group * w.inputs + i;
     const int64_t at = (work.image + image) * w.image_step[0] + channel * w.image_step[1];
     lay_out(work.plane + size_t((image * w.groups + group) * w.inputs + i) * work.planes.size(), work.planes, w.y, w.x,
-            static_cast<const char*>(w.image) + at * size, w.dtype, w.image_step[2], w.image_step[3]);
+            static_cast<const char*>(w.image) + at * size, w.dtype, w.image_step[2], w.image_step[3],
+            work.image == 0);
   }
   const int64_t pixels = w.y.output * w.x.output;
   for (int64_t lanes = 0; lanes < lane_groups<T>(w); ++lanes) {
@@ -58,7 +59,12 @@ void prepare(void* context, size_t block) {
     const size_t count = least(size_t(kColumns<T>), size_t(w.outputs - lanes * kColumns<T>));
     const int64_t at = (work.image + image) * w.gradient_step[0] + channel * w.gradient_step[1];
     const char* from = static_cast<const char*>(w.gradient) + at * size;
-    for (int64_t y = 0; y < w.y.output; ++y) {
+    const bool one_run = w.gradient_step[2] == w.x.output * w.gradient_step[3];
+    if (one_run) {
+      const Factor plane{from, w.dtype, w.gradient_step[1], w.gradient_step[3]};
+      pack_factor(to, size_t(kColumns<T>), plane, 0, 0, count, size_t(pixels));
+    }
+    for (int64_t y = 0; y < w.y.output && !one_run; ++y) {
       const Factor row{from + y * w.gradient_step[2] * size, w.dtype, w.gradient_step[1], w.gradient_step[3]};
       pack_factor(to + y * w.x.output * kColumns<T>, size_t(kColumns<T>), row, 0, 0, count, size_t(w.x.output));
     }

@@ -44,6 +44,7 @@ constexpr unsigned kAnyDtype = kNumber | kBoolean;
   DW_OP(reciprocal, 1, kInexact, kSame)                         \
   DW_OP(clip, 3, kRealNumber, kSame)                            \
   DW_OP(relu, 1, kRealNumber, kSame)                            \
+  DW_OP(relu_gradient, 2, kFloating, kSame)                     \
   DW_OP(sqrt, 1, kInexact, kSame)                               \
   /* rounding */                                                \
   DW_OP(floor, 1, kRealNumber, kSame)                           \

@@ -130,7 +130,7 @@ void max_plane(void* context, size_t block) {
   const T* plane = plane_of(p, work.in, block);
   T* out = work.out + int64_t(block) * p.y.output * p.x.output;
   int32_t* index = work.index + int64_t(block) * p.y.output * p.x.output;
-  if (in_pairs(p)) return max_pairs(p, plane, out, index);
+  if (in_pairs(p)) return max_pairs<T>({plane, p.row_step, p.y.output, p.x.output, 0, p.x.input}, out, index);
   for (int64_t y = 0; y < p.y.output; ++y, out += p.x.output, index += p.x.output) {
     each_output<T>(p.x, [&](int64_t x) { max_one(p, plane, y, x, out + x, index + x); },
                 [&](int64_t x, int64_t n) { max_chunk(p, plane, y, x, n, out + x, index + x); });

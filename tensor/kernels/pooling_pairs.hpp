@@ -1,8 +1,8 @@
 // Windows of 2×2 side by side over contiguous rows: each output has four inputs of its own, which vectors take and give
 // back two rows at a time.
 #pragma once
-#include "droveway/lanes.hpp"
 #include "kernels.hpp"
+#include "product_tile.hpp"
 
 namespace DW_ISA {
 namespace {
@@ -10,20 +10,17 @@ namespace {
 using droveway::Pooling;
 using droveway::PoolWindows;
 
-template <class T> struct LanesOf;
-template <> struct LanesOf<float> {
-  using V = F32x16;
-  using Place = U32x16;
+template <class T> struct PlacesOf;
+template <> struct PlacesOf<float> {
+  using V = U32x16;
   using Word = uint32_t;
 };
-template <> struct LanesOf<double> {
-  using V = F64x8;
-  using Place = U64x8;
+template <> struct PlacesOf<double> {
+  using V = U64x8;
   using Word = uint64_t;
 };
-template <class T> using Lanes = typename LanesOf<T>::V;
-template <class T> using Places = typename LanesOf<T>::Place;
-template <class T> using Word = typename LanesOf<T>::Word;
+template <class T> using Places = typename PlacesOf<T>::V;
+template <class T> using Word = typename PlacesOf<T>::Word;
 
 DW_INLINE F32x16 both_bits(F32x16 a, F32x16 b) { return f32(bits(a) & bits(b)); }
 DW_INLINE F64x8 both_bits(F64x8 a, F64x8 b) { return f64(bits(a) & bits(b)); }
@@ -110,12 +107,21 @@ DW_INLINE Largest<T> larger(Largest<T> a, Largest<T> b) {
   return {select(second, b.best, equal), select(second, b.at, a.at)};
 }
 
+// Rows of inputs, two for each row of outputs, and the place of their first element in a plane of some width.
+template <class T>
+struct PairedRows {
+  const T* plane;
+  int64_t row_step, rows, columns;  // of outputs
+  int64_t place, width;
+};
+
 // A vector is two runs of up to half its width, which may lie in two rows: short rows fill it too.
 template <class T>
-void max_pairs(const Pooling& p, const T* plane, T* out, int32_t* index) {
+void max_pairs(const PairedRows<T>& in, T* out, int32_t* index) {
   using V = Lanes<T>;
   constexpr int64_t half = V::width / 2;
-  const int64_t width = p.x.input, outputs = p.x.output;
+  const int64_t width = in.width, outputs = in.columns, row_step = in.row_step;
+  const T* plane = in.plane;
   Word<T> step[V::width], side[V::width];
   for (int64_t l = 0; l < V::width; ++l) {
     step[l] = Word<T>(2 * (l % half));
@@ -128,8 +134,8 @@ void max_pairs(const Pooling& p, const T* plane, T* out, int32_t* index) {
   };
   int64_t y = 0, x = 0, at = 0;
   const auto next = [&]() DW_LAMBDA {
-    if (y == p.y.output) return Run{plane, 0, 0};
-    const Run run{plane + 2 * y * p.row_step + 2 * x, 2 * y * width + 2 * x, outputs - x < half ? outputs - x : half};
+    if (y == in.rows) return Run{plane, 0, 0};
+    const Run run{plane + 2 * y * row_step + 2 * x, in.place + 2 * y * width + 2 * x, outputs - x < half ? outputs - x : half};
     x += run.count;
     if (x == outputs) {
       x = 0;
@@ -137,11 +143,11 @@ void max_pairs(const Pooling& p, const T* plane, T* out, int32_t* index) {
     }
     return run;
   };
-  while (y != p.y.output) {
+  while (y != in.rows) {
     const Run a = next(), b = next();
     const size_t na = size_t(2 * a.count), nb = size_t(2 * b.count);
     const V a0 = V::load_partial(a.from, na, T(0)), b0 = V::load_partial(b.from, nb, T(0));
-    const V a1 = V::load_partial(a.from + p.row_step, na, T(0)), b1 = V::load_partial(b.from + p.row_step, nb, T(0));
+    const V a1 = V::load_partial(a.from + row_step, na, T(0)), b1 = V::load_partial(b.from + row_step, nb, T(0));
     const Places<T> place = Places<T>::set1(Word<T>(a.place)) + steps + (sides & Places<T>::set1(Word<T>(b.place - a.place)));
     const Places<T> one = Places<T>::set1(1), below = place + Places<T>::set1(Word<T>(width));
     const Largest<T> found = larger<T>(larger<T>({evens(a0, b0), place}, {odds(a0, b0), place + one}),

@@ -448,16 +448,35 @@ elementwise(
     samples=_clip_samples,
     oracle=numpy_oracle("clip"),
 )
+
+
+def _both_signs(rng: np.random.Generator) -> Iterable[Sample]:
+    for sample in two_inputs(rng):
+        x, y = sample.inputs
+        yield Sample(x, y * rng.choice([-1.0, 1.0], y.shape))
+
+
 elementwise(
     "relu",
     arity=1,
     dtypes=REALS,
     summary="0 below 0, else the number itself: NaN and −0 stay.",
     keeps=keep(outputs=(0,)),
-    partials=lambda node: (lambda t: call("where", call("gt", node.outputs[0], _zero(node.outputs[0])), t, _zero(t)),),
+    partials=lambda node: (lambda t: call("relu_gradient", t, node.outputs[0]),),
     twin=twin_of("relu"),
     samples=one_input,
     oracle=lambda arrays, params: arrays[0] * (arrays[0] > 0),
+)
+elementwise(
+    "relu_gradient",
+    arity=2,
+    dtypes=FLOATS,
+    summary="x where y is above 0, else +0: the gradient of relu, whose result is y.",
+    keeps=keep(inputs=(1,)),
+    partials=lambda node: (lambda t: call("relu_gradient", t, node.inputs[1]), None),
+    twin=twin_of("relu_gradient"),
+    samples=_both_signs,
+    oracle=lambda arrays, params: arrays[0] * (arrays[1] > 0),
 )
 
 

@@ -211,6 +211,10 @@ def _relu(x: Array) -> Array:
     return np.where(x < 0, x.dtype.type(0), x) if x.dtype.kind != "u" else x
 
 
+def _relu_gradient(g: Array, y: Array) -> Array:
+    return np.where(y > 0, g, g.dtype.type(0))
+
+
 def _abs(x: Array) -> Array:
     return _of_parts("hypot", *_complex_parts(x)) if x.dtype.kind == "c" else np.abs(x)
 
@@ -358,6 +362,7 @@ TWINS: dict[str, Twin] = {
     "reciprocal": _arithmetic(_reciprocal),
     "clip": _arithmetic(_clip),
     "relu": _arithmetic(_relu),
+    "relu_gradient": _arithmetic(_relu_gradient),
     "sqrt": _arithmetic(np.sqrt),
     "floor": _rounding(np.floor),
     "ceil": _rounding(np.ceil),

@@ -50,7 +50,7 @@ void require_reach(const Window& y, const Window& x, int64_t channels) {
 }
 
 void convolve(const In& x_in, const In& w_in, const Out& out_in, Pair stride, Pair before, Pair dilation, Pair spread,
-              int64_t groups, bool transposed, const nb::object& bias_in, int activation) {
+              int64_t groups, bool transposed, const nb::object& bias_in, int activation, const nb::object& index_in, int64_t index_width) {
   const View x = x_in.view(), w = w_in.view(), out = out_in.view();
   require_four(x, out);
   require_four(w, out);
@@ -69,6 +69,20 @@ void convolve(const In& x_in, const In& w_in, const Out& out_in, Pair stride, Pa
   c.outputs = outputs;
   c.y = window(x.shape[2], w.shape[2], out.shape[2], stride[0], dilation[0], before[0], spread[0]);
   c.x = window(x.shape[3], w.shape[3], out.shape[3], stride[1], dilation[1], before[1], spread[1]);
+  Out index;
+  if (!index_in.is_none()) {
+    c.y.output *= 2;
+    c.x.output *= 2;
+    c.index_width = index_width;
+    if (!index.load(index_in.ptr(), true) || index.view().dtype != Dtype::i32 || index.view().ndim != 4 || !view_contiguous(index.view()))
+      refuse("convolution: index must be contiguous int32 of four dimensions");
+    for (int d = 0; d < 4; ++d)
+      if (index.view().shape[d] != out.shape[d]) refuse("convolution: index must have the shape of out");
+    if ((out.dtype != Dtype::f32 && out.dtype != Dtype::f64) || index_width < c.x.output ||
+        double(index_width) * double(c.y.output) >= double(kSizeMax) || c.x.output * int64_t(dtype_size(out.dtype)) > kPooledRowBytes)
+      refuse("convolution: maxima are taken of float32 and float64, in rows of at most 512 bytes and planes below 2^31");
+    c.index = reinterpret_cast<int32_t*>(index.view().data);
+  }
   require_reach(c.y, c.x, x.shape[1]);
   c.image = x.data;
   for (int d = 0; d < 4; ++d) c.image_step[d] = x.strides[d];
@@ -132,8 +146,9 @@ void weights(const In& x_in, const In& g_in, const Out& out_in, Pair stride, Pai
 
 void bind_convolution(nb::module_& m) {
   m.def("convolution", &convolve, "x"_a, "w"_a, "out"_a, "stride"_a, "before"_a, "dilation"_a, "spread"_a, "groups"_a,
-        "transposed"_a, "bias"_a.none() = nb::none(), "activation"_a = -1,
-        "out = x convolved with w; output o and tap t meet input o·stride + t·dilation − before, zeros outside.");
+        "transposed"_a, "bias"_a.none() = nb::none(), "activation"_a = -1, "index"_a.none() = nb::none(), "index_width"_a = 0,
+        "out = x convolved with w; output o and tap t meet input o·stride + t·dilation − before, zeros outside. With an "
+        "index, out = the maxima over 2×2 of that and index = their places.");
   m.def("weight_gradient", &weights, "x"_a, "g"_a, "out"_a, "stride"_a, "before"_a, "dilation"_a, "groups"_a,
         "out = the gradient of the weights that made an image of gradient g from x.");
 }
