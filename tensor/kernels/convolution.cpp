@@ -43,7 +43,7 @@ struct WindowTile {
   size_t count[kVectors];
   ptrdiff_t c_row;
   const T* bias;  // of the tile's rows, or nullptr
-  bool first, last;
+  bool first, last, relu;
 };
 
 template <class T, int rows>
@@ -57,8 +57,9 @@ __attribute__((noinline)) void window_tile(const WindowTile<T>& t) {
       V value = sum[i * kVectors + j];
       if (!t.first) value = V::load_partial(to, t.count[j], T(0)) + value;
       if (t.last) {
+        if (t.bias != nullptr) value = value + V::set1(t.bias[i]);  // NaN stays NaN
         value = canonical(value);
-        if (t.bias != nullptr) value = canonical(value + V::set1(t.bias[i]));
+        if (t.relu) value = select(lt(value, V::zero()), V::zero(), value);
       }
       store_partial(to, t.count[j], value);
     });
@@ -143,6 +144,11 @@ void lay_out_channel(void* context, size_t block) {
           work.image == 0);
 }
 
+// An activation that tiles do not do by themselves.
+bool has_pass(const Convolution& c) {
+  return c.activation >= 0 && (c.activation != droveway::op_relu || sum_dtype(c.dtype) != c.dtype);
+}
+
 // Bias of a narrow type is added after rounding, as the operation of that type does it.
 template <class T>
 void finish_channel(const Work<T>& work, int64_t image, int64_t channel, int64_t row, int64_t rows) {
@@ -162,7 +168,7 @@ void finish_channel(const Work<T>& work, int64_t image, int64_t channel, int64_t
                                                      .n = least(256, n - i), .op = droveway::op_add});
     }
   }
-  if (c.activation >= 0)
+  if (has_pass(c))
     elementwise(c.activation, int(c.dtype))({.out = out, .in = {out, nullptr, nullptr}, .n = n, .op = c.activation});
 }
 
@@ -204,7 +210,7 @@ void pool_panel(const Work<T>& work, const Target<T>& from, int64_t image, int64
   const int64_t height = (y_end - from.y_first) / 2, width = c.x.output / 2;
   for (int64_t i = 0; i < rows; ++i) {
     T* plane = from.p + i * from.channel_step;
-    if (c.activation >= 0)
+    if (has_pass(c))
       elementwise(c.activation, int(c.dtype))({.out = plane, .in = {plane, nullptr, nullptr}, .n = size_t(from.channel_step), .op = c.activation});
     const int64_t at = (((work.image + image) * c.groups * c.outputs + channel + i) * (c.y.output / 2) + from.y_first / 2) * width;
     max_pairs<T>({plane, c.x.output, height, width, from.y_first * c.index_width, c.index_width},
@@ -240,23 +246,29 @@ void convolve(void* context, size_t block) {
     const int64_t channel = group * c.outputs + row;
     const T* weight = work.weight + channel * work.depth;
     const Target<T> to = pooled ? Target<T>{planes, y_first, (y_end - y_first) * c.x.output} : Target<T>{sums + channel * pixels, 0, pixels};
+    int64_t y = y_first, x = 0;
     for (int64_t slot = first; slot < end; slot += kVectors) {
       WindowTile<T> t;
+      t.relu = native && c.activation == droveway::op_relu;
       t.c_row = over_gaps ? kColumns<T> : to.channel_step;
       t.bias = native && work.bias != nullptr ? work.bias + channel : nullptr;
       const T* place[kVectors];
       for (int64_t j = 0; j < kVectors; ++j) {
-        const int64_t mine = slot + j < end ? slot + j : slot;  // the odd one out repeats its neighbour
+        const bool exists = slot + j < end;  // else it repeats its neighbour
         if (over_gaps) {
-          place[j] = plane + run_first + mine * width;
+          place[j] = plane + run_first + (exists ? slot + j : slot) * width;
           t.c[j] = local + j * width;
           t.count[j] = size_t(width);
           continue;
         }
-        const int64_t y = mine / vectors, x = mine % vectors * width;
-        place[j] = plane + y * pitch + x;
-        t.c[j] = to.at(y, x, c.x.output);
-        t.count[j] = mine == slot + j ? size_t(c.x.output - x < width ? c.x.output - x : width) : 0;
+        place[j] = exists ? plane + y * pitch + x : place[0];
+        t.c[j] = to.at(exists ? y : y_first, exists ? x : 0, c.x.output);
+        t.count[j] = exists ? size_t(c.x.output - x < width ? c.x.output - x : width) : 0;
+        x += width;
+        if (x >= c.x.output) {
+          x = 0;
+          ++y;
+        }
       }
       for (int64_t k = 0; k < work.depth; k += int64_t(kDepth)) {
         t.depth = least(kDepth, size_t(work.depth - k));

@@ -94,17 +94,26 @@ inline bool in_pairs(const PoolWindows& w) {
 }
 inline bool in_pairs(const Pooling& p) { return p.column_step == 1 && in_pairs(p.y) && in_pairs(p.x); }
 
-// The larger of two, and its place: the first of equal ones, +0 above −0, the first NaN above all.
+// The largest of four neighbours, in their order a0 a1 b0 b1, and its place: the first of equal ones, +0 above −0, the
+// first NaN above all.
 template <class T>
 struct Largest {
-  Lanes<T> best;
-  Places<T> at;
+  Lanes<T> value;
+  Places<T> place;
 };
 template <class T>
-DW_INLINE Largest<T> larger(Largest<T> a, Largest<T> b) {
-  const auto second = (!le(b.best, a.best)) & eq(a.best, a.best);
-  const Lanes<T> equal = select(eq(a.best, b.best), both_bits(a.best, b.best), a.best);
-  return {select(second, b.best, equal), select(second, b.at, a.at)};
+DW_INLINE Largest<T> largest_of_four(Lanes<T> a0, Lanes<T> a1, Lanes<T> b0, Lanes<T> b1, Places<T> first, Places<T> width) {
+  const auto second = [](Lanes<T> x, Lanes<T> y) DW_LAMBDA { return (!le(y, x)) & eq(x, x); };
+  const Places<T> one = Places<T>::set1(1), zero = Places<T>::zero();
+  const auto in_a = second(a0, a1), in_b = second(b0, b1);
+  const Lanes<T> a = select(in_a, a1, a0), b = select(in_b, b1, b0);
+  const auto below = second(a, b);
+  const Lanes<T> value = select(below, b, a);
+  // Where the largest is a zero, nothing is above it: it is −0 if all have the sign.
+  const Lanes<T> zeros = both_bits(both_bits(a0, a1), both_bits(b0, b1));
+  const Lanes<T> signed_zero = copysign(Lanes<T>::zero(), zeros);
+  const Places<T> step = select(below, select(in_b, width + one, width), select(in_a, one, zero));
+  return {canonical(select(eq(value, Lanes<T>::zero()), signed_zero, value)), first + step};
 }
 
 // Rows of inputs, two for each row of outputs, and the place of their first element in a plane of some width.
@@ -115,51 +124,48 @@ struct PairedRows {
   int64_t place, width;
 };
 
-// A vector is two runs of up to half its width, which may lie in two rows: short rows fill it too.
+// Outputs of one row; or, where half a vector holds a row, those of two rows in the halves of a vector.
 template <class T>
 void max_pairs(const PairedRows<T>& in, T* out, int32_t* index) {
   using V = Lanes<T>;
   constexpr int64_t half = V::width / 2;
-  const int64_t width = in.width, outputs = in.columns, row_step = in.row_step;
-  const T* plane = in.plane;
-  Word<T> step[V::width], side[V::width];
-  for (int64_t l = 0; l < V::width; ++l) {
-    step[l] = Word<T>(2 * (l % half));
-    side[l] = Word<T>(l < half ? 0 : -1);
-  }
-  const Places<T> steps = Places<T>::load(step), sides = Places<T>::load(side);
-  struct Run {
-    const T* from;
-    int64_t place, count;
-  };
-  int64_t y = 0, x = 0, at = 0;
-  const auto next = [&]() DW_LAMBDA {
-    if (y == in.rows) return Run{plane, 0, 0};
-    const Run run{plane + 2 * y * row_step + 2 * x, in.place + 2 * y * width + 2 * x, outputs - x < half ? outputs - x : half};
-    x += run.count;
-    if (x == outputs) {
-      x = 0;
-      ++y;
+  const bool halves = in.columns <= half;
+  Word<T> step[V::width];
+  for (int64_t l = 0; l < V::width; ++l)
+    step[l] = Word<T>(halves && l >= half ? 2 * in.width + 2 * (l - half) : 2 * l);
+  const Places<T> steps = Places<T>::load(step), width = Places<T>::set1(Word<T>(in.width));
+  const T* from = in.plane;
+  int64_t place = in.place;
+  const int64_t down = 2 * in.row_step;
+  if (halves) {
+    const size_t n = size_t(in.columns);
+    for (int64_t y = 0; y < in.rows; y += 2, from += 2 * down, place += 4 * in.width, out += 2 * n, index += 2 * n) {
+      const bool two = y + 1 < in.rows;
+      const T* next = from + (two ? down : 0);
+      const V a = V::load_partial(from, 2 * n, T(0)), b = V::load_partial(next, 2 * n, T(0));
+      const V c = V::load_partial(from + in.row_step, 2 * n, T(0)), d = V::load_partial(next + in.row_step, 2 * n, T(0));
+      const Largest<T> found = largest_of_four<T>(evens(a, b), odds(a, b), evens(c, d), odds(c, d),
+                                                  steps + Places<T>::set1(Word<T>(place)), width);
+      store_partial(out, n, found.value);
+      store_places(index, n, found.place);
+      if (!two) return;
+      store_partial(out + n, n, upper(found.value));
+      store_places(index + n, n, upper(found.place));
     }
-    return run;
-  };
-  while (y != in.rows) {
-    const Run a = next(), b = next();
-    const size_t na = size_t(2 * a.count), nb = size_t(2 * b.count);
-    const V a0 = V::load_partial(a.from, na, T(0)), b0 = V::load_partial(b.from, nb, T(0));
-    const V a1 = V::load_partial(a.from + row_step, na, T(0)), b1 = V::load_partial(b.from + row_step, nb, T(0));
-    const Places<T> place = Places<T>::set1(Word<T>(a.place)) + steps + (sides & Places<T>::set1(Word<T>(b.place - a.place)));
-    const Places<T> one = Places<T>::set1(1), below = place + Places<T>::set1(Word<T>(width));
-    const Largest<T> found = larger<T>(larger<T>({evens(a0, b0), place}, {odds(a0, b0), place + one}),
-                                       larger<T>({evens(a1, b1), below}, {odds(a1, b1), below + one}));
-    const V best = canonical(found.best);
-    store_partial(out + at, size_t(a.count), best);
-    store_places(index + at, size_t(a.count), found.at);
-    at += a.count;
-    if (b.count == 0) continue;
-    store_partial(out + at, size_t(b.count), upper(best));
-    store_places(index + at, size_t(b.count), upper(found.at));
-    at += b.count;
+    return;
+  }
+  for (int64_t y = 0; y < in.rows; ++y, from += down, place += 2 * in.width, out += in.columns, index += in.columns) {
+    for (int64_t x = 0; x < in.columns; x += V::width) {
+      const size_t n = size_t(in.columns - x < V::width ? in.columns - x : V::width);
+      const size_t rest = 2 * n > size_t(V::width) ? 2 * n - size_t(V::width) : 0;
+      const T *top = from + 2 * x, *below = top + in.row_step;
+      const V a = V::load_partial(top, 2 * n, T(0)), b = V::load_partial(top + V::width, rest, T(0));
+      const V c = V::load_partial(below, 2 * n, T(0)), d = V::load_partial(below + V::width, rest, T(0));
+      const Largest<T> found = largest_of_four<T>(evens(a, b), odds(a, b), evens(c, d), odds(c, d),
+                                                  steps + Places<T>::set1(Word<T>(place + 2 * x)), width);
+      store_partial(out + x, n, found.value);
+      store_places(index + x, n, found.place);
+    }
   }
 }
 
