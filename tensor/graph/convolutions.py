@@ -45,7 +45,9 @@ def _masked_before(graph: Graph) -> list[Step]:
     steps: list[Step] = []
     for step in graph.steps:
         scatter = makers.get(step.inputs[0]) if step.primitive.name == "relu_gradient" else None
-        pool = makers.get(scatter.inputs[1]) if scatter is not None and scatter.primitive.name == "pool_scatter" else None
+        pool = (
+            makers.get(scatter.inputs[1]) if scatter is not None and scatter.primitive.name == "pool_scatter" else None
+        )
         if (
             scatter is None
             or pool is None

@@ -54,7 +54,9 @@ def _shape(specs: Specs, params: Params) -> tuple[Spec, Spec]:
     image = CONV_AFFINE.shape(specs, params)
     pool = _pool_params(params)
     if not fits(image, pool):
-        raise ShapeError(f"conv_max_pool: maxima are of 2×2 side by side, in rows of 512 bytes, got {pool} of {image!r}")
+        raise ShapeError(
+            f"conv_max_pool: maxima are of 2×2 side by side, in rows of 512 bytes, got {pool} of {image!r}"
+        )
     found: tuple[Spec, Spec] = MAX_POOL.shape((image,), pool)
     return found
 
