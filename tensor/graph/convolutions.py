@@ -19,8 +19,9 @@ _ACTIVATIONS = ("relu", "tanh", "sigmoid", "silu", "gelu")
 
 
 def with_convolutions(graph: Graph) -> Graph:
-    """The graph after the three rules; the graph itself where it has no convolution."""
-    if not any(s.primitive.name in ("conv_affine", "max_pool") for s in graph.steps):
+    """The graph after the three rules; itself where it has no convolution or a step overwrites memory."""
+    names = {s.primitive.name for s in graph.steps}
+    if not names & {"conv_affine", "max_pool"} or any(s.changes for s in graph.steps):
         return graph
     for rule in (_masked_before, _with_activation, _with_maximum):
         graph = Graph(graph.name, graph.specs, graph.inputs, graph.constants, rule(graph), graph.outputs)
@@ -45,9 +46,7 @@ def _masked_before(graph: Graph) -> list[Step]:
     steps: list[Step] = []
     for step in graph.steps:
         scatter = makers.get(step.inputs[0]) if step.primitive.name == "relu_gradient" else None
-        pool = (
-            makers.get(scatter.inputs[1]) if scatter is not None and scatter.primitive.name == "pool_scatter" else None
-        )
+        pool = makers.get(scatter.inputs[1]) if scatter and scatter.primitive.name == "pool_scatter" else None
         if (
             scatter is None
             or pool is None

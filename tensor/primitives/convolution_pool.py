@@ -6,7 +6,7 @@ Params are those of `conv_affine`, `output` even or one more, and those of `max_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CONV_MAX_POOL", "fits"]
 
 Tensor = Any
-Specs = Sequence[Any]
+Specs = tuple[Any, ...]
 
 _ROW_BYTES = 512  # of a convolved image: some rows of some channels stay in the cache
 _PAIRS = {"window": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
@@ -54,9 +54,7 @@ def _shape(specs: Specs, params: Params) -> tuple[Spec, Spec]:
     image = CONV_AFFINE.shape(specs, params)
     pool = _pool_params(params)
     if not fits(image, pool):
-        raise ShapeError(
-            f"conv_max_pool: maxima are of 2×2 side by side, in rows of 512 bytes, got {pool} of {image!r}"
-        )
+        raise ShapeError(f"conv_max_pool: windows must be 2×2, rows at most 512 bytes, got {pool} of {image!r}")
     found: tuple[Spec, Spec] = MAX_POOL.shape((image,), pool)
     return found
 

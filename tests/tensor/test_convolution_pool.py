@@ -135,4 +135,4 @@ def test_other_windows_are_refused():
     params |= {**{f"pool_{k}": v for k, v in pool.items()}, "activation": "none"}
     with pytest.raises(ShapeError) as caught:
         _kernels.apply(row("conv_max_pool"), (tn.zeros((1, 1, 6, 6)), tn.zeros((1, 1, 1, 1)), tn.zeros(1)), params)
-    assert str(caught.value).startswith("conv_max_pool: maxima are of 2×2 side by side, in rows of 512 bytes, got ")
+    assert str(caught.value).startswith("conv_max_pool: windows must be 2×2, rows at most 512 bytes, got ")
