@@ -49,6 +49,11 @@ def _stepped(optimizer: Callable[[Any], Any]) -> Any:
     return tuple(weights)
 
 
+def _conv_max_pool() -> Any:
+    f = tn.capture(lambda x, w, b: tn.max_pool2d(tn.relu(tn.conv2d(x, w, b, padding=1)), 2))
+    return f(_normal(1, 8, 8, 30, 30), _normal(2, 16, 8, 3, 3), _normal(3, 16))
+
+
 def _weight_gradient() -> Any:
     x, w = _normal(1, 8, 8, 30, 30), _normal(2, 16, 8, 3, 3).requires_grad_()
     tn.sum(tn.conv2d(x, w, padding=1)).backward()
@@ -112,6 +117,7 @@ OWN: dict[str, Callable[[], Any]] = {
     "byte_matmul": lambda: tn.byte_matmul(_whole(1, -128, 128, "int8", 300, 500), _whole(2, 0, 256, "uint8", 500, 200)),
     "conv": lambda: tn.conv2d(_normal(1, 8, 8, 30, 30), _normal(2, 16, 8, 3, 3), padding=1),
     "conv_affine": lambda: tn.conv2d(_normal(1, 8, 8, 30, 30), _normal(2, 16, 8, 3, 3), _normal(3, 16), padding=1),
+    "conv_max_pool": _conv_max_pool,
     "conv_transpose": lambda: tn.conv_transpose2d(_normal(1, 8, 16, 30, 30), _normal(2, 16, 8, 3, 3)),
     "conv_weight_gradient": _weight_gradient,
     "fused": _chain,
