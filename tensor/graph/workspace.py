@@ -21,10 +21,10 @@ __all__ = ["workspaces"]
 # Rows whose kernels take memory of their own; tests/tensor/test_workspaces.py runs all rows and finds no other.
 _ASKED = frozenset([
     "affine", "argsort", "average_pool", "average_pool_gradient", "byte_matmul", "cholesky", "conv", "conv_affine",
-    "conv_max_pool", "conv_transpose", "conv_weight_gradient", "det", "eigh", "fft", "fused", "fused_product", "inv", "irfft",
-    "lu", "matmul", "max_pool", "nonzero", "pool_gather", "pool_scatter", "qr", "quantised_matmul", "rfft", "scatter",
-    "scatter_rows", "slogdet", "solve", "sort", "spmm_coo", "svd", "take", "top_k", "tri_solve", "unique_groups",
-    "vecdot",
+    "conv_max_pool", "conv_transpose", "conv_weight_gradient", "det", "eigh", "fft", "fused", "fused_product", "inv",
+    "irfft", "lu", "matmul", "max_pool", "nonzero", "pool_gather", "pool_scatter", "qr", "quantised_matmul", "rfft",
+    "scatter", "scatter_rows", "slogdet", "solve", "sort", "spmm_coo", "svd", "take", "top_k", "tri_solve",
+    "unique_groups", "vecdot",
 ])  # fmt: skip
 _PAGES = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
 _KNOWN_MAX = 4096
