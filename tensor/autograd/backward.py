@@ -119,6 +119,7 @@ def _seed(x: Tensor, gradient: Tensor | None, name: str) -> Tensor:
             f"{name}: {Spec(x.shape, x.dtype)!r} does not require gradients "
             f"(hint: requires_grad_() on a leaf before computing from it; detach() and no_grad cut the graph)"
         )
+    _kernels.require_current(x, name)
     if gradient is None:
         if x.ndim != 0:
             raise GradientError(
@@ -148,6 +149,8 @@ def gradients(
     if somebody can differentiate it: the outputs, seeds or wanted tensors depend on more than the leaves.
     """
     roots = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    for o, _ in roots:
+        _kernels.require_current(o, "grad")
     capture: dict[Key, list[Tensor]] = {key_of(w): [] for w in wanted}
     nodes, foreign = _scan([o for o, _ in roots], capture, start)
     traced = any(x.is_traced for x in (*outputs, *wanted))

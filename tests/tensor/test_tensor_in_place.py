@@ -211,3 +211,44 @@ def test_the_method_sum_is_the_function_sum(dtype: str) -> None:
     for wrong in (3, -4, (0, 0)):
         with pytest.raises((ValueError, IndexError)):
             x.sum(wrong)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y: y.__imul__(3.0),
+        lambda y: y.__setitem__(0, 7.0),
+        lambda y: y.__setitem__(..., y * 2),
+        lambda y: y.__setitem__(tn.asarray([1]), 5.0),
+    ],
+)
+@pytest.mark.parametrize("use", [lambda v: v.sum().backward(), lambda v: v[0].backward(), lambda v: v * 2])
+def test_a_view_from_before_a_recorded_change_of_its_base_is_refused(change, use) -> None:
+    x = tn.asarray([1.0, 2.0, 3.0]).requires_grad_()
+    y = x * 1
+    before = y[:2]
+    change(y)
+    with pytest.raises(
+        tn.GradientError, match=r"the view float32\[\d?\] was made before its base was changed in place"
+    ):
+        use(before)
+    again = y[:2]
+    again.sum().backward()
+    assert x.grad.tolist() == tn.autograd.grad(lambda x: changed(x, change))(x.detach()).tolist()
+
+
+def changed(x: tn.Tensor, change) -> tn.Tensor:
+    y = x * 1
+    change(y)
+    return y[:2].sum()
+
+
+def test_a_view_of_what_changed_without_a_record_keeps_its_history() -> None:
+    x = tn.asarray([1.0, 2.0, 3.0]).requires_grad_()
+    y = x * 1
+    view = y[:2]
+    with tn.no_grad():
+        y *= 3.0
+    y.detach()[...] += 1.0
+    view.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 0.0]

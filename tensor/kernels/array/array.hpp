@@ -59,6 +59,10 @@ int run_elementwise_into(int op, const View& out, const View* inputs, int count)
 
 // Nodes. record() gives `out` its history if gradients are on and one of the inputs wants them. Inputs: Tensors.
 bool wants_record(Tensor* const* inputs, int count);
+// Whether t is a view that was made before its base got a new history in place: its elements are no longer of its own one.
+bool outdated(const Tensor* t);
+int require_current(const Tensor* t, const char* what);  // GradientError if it is
+void renew_history(Tensor* t);                           // after t's node has been replaced in place
 uint32_t keeps_of(PyObject* primitive, Tensor* const* inputs, int count);  // what of such a call its gradient reads
 int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* params, Tensor* const* outs, int out_count);
 

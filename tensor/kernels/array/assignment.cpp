@@ -64,6 +64,7 @@ PyObject* py_adopt(PyObject*, PyObject* args) {
   PyObject* before = x->node;
   x->node = node;
   x->output_index = output;
+  renew_history(x);
   Py_XDECREF(before);
   Py_RETURN_NONE;
 }
@@ -76,7 +77,17 @@ PyObject* py_in_place_check(PyObject*, PyObject* args) {
   if (in_place_allowed(as_tensor(o), wants != 0, "x[...] = y") < 0) return nullptr;
   Py_RETURN_NONE;
 }
+// require_current(x, what): raises where x is a view of what got a new history in place.
+PyObject* py_require_current(PyObject*, PyObject* args) {
+  PyObject* o;
+  const char* what;
+  if (!PyArg_ParseTuple(args, "O!s:require_current", tensor_type, &o, &what)) return nullptr;
+  if (require_current(as_tensor(o), what) < 0) return nullptr;
+  Py_RETURN_NONE;
+}
 PyMethodDef functions[] = {
+    {"require_current", py_require_current, METH_VARARGS,
+     "require_current($module, x, what, /)\n--\n\nRaises where x is a view of what got a new history in place."},
     {"assign", py_assign, METH_VARARGS, "assign($module, x, value, /)\n--\n\nx's elements become those of value, broadcast and cast."},
     {"shadow", py_shadow, METH_O, "shadow($module, x, /)\n--\n\nAnother Tensor over the same elements with the same history."},
     {"adopt", py_adopt, METH_VARARGS, "adopt($module, x, y, /)\n--\n\nx takes over the elements and the history of y."},
@@ -215,6 +226,7 @@ int tensor_assign(PyObject* self, PyObject* key, PyObject* value) {
       done = assign_into(as_tensor(view), source, "x[...] = y", false);
       Tensor* in[2] = {old, as_tensor(source)};
       if (done == 0) done = record(primitive, in, 2, params, &t, 1);
+      if (done == 0) renew_history(t);
     }
     Py_XDECREF(old);
     Py_XDECREF(params);

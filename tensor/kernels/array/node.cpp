@@ -214,6 +214,43 @@ bool wants_record(Tensor* const* inputs, int count) {
   return false;
 }
 
+namespace {
+
+// The link of t's own node that stands for t, if it holds no saved tensor.
+Link* own_link(const Tensor* t) {
+  if (t->node == nullptr || t->storage == nullptr || !is_node(t->node)) return nullptr;
+  Node* n = as_node(t->node);
+  if (n->links == nullptr || int(t->output_index) >= n->outputs) return nullptr;
+  Link& link = n->links[n->inputs + int(t->output_index)];
+  return is_tensor(link.value) ? nullptr : &link;
+}
+
+}  // namespace
+
+bool outdated(const Tensor* t) {
+  if ((t->flags & kIsView) == 0) return false;
+  const Link* link = own_link(t);
+  return link != nullptr && link->version != t->storage->histories;
+}
+
+int require_current(const Tensor* t, const char* what) {
+  if (!outdated(t)) return 0;
+  PyObject* spec = spec_of(t);
+  if (spec != nullptr)
+    raise_error("GradientError",
+                "%s: the view %R was made before its base was changed in place, so its elements have another history (hint: "
+                "take the view again, or .clone() before)", what, spec);
+  Py_XDECREF(spec);
+  return -1;
+}
+
+void renew_history(Tensor* t) {
+  if (t->storage == nullptr) return;
+  ++t->storage->histories;
+  Link* link = own_link(t);
+  if (link != nullptr) link->version = t->storage->histories;
+}
+
 uint32_t keeps_of(PyObject* primitive, Tensor* const* inputs, int count) {
   const Primitive* p = as_primitive(primitive);
   if (count != 2) return p->keeps;
@@ -222,6 +259,8 @@ uint32_t keeps_of(PyObject* primitive, Tensor* const* inputs, int count) {
 }
 
 int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* params, Tensor* const* outs, int out_count) {
+  for (int i = 0; i < count; ++i)
+    if (requires_grad(inputs[i]) && require_current(inputs[i], primitive_name(primitive)) < 0) return -1;
   Node* n = PyObject_New(Node, node_type);
   if (n == nullptr) return -1;
   n->primitive = Py_NewRef(primitive);
@@ -270,6 +309,7 @@ int record(PyObject* primitive, Tensor* const* inputs, int count, PyObject* para
       link.version = t->storage == nullptr ? 0 : t->storage->version;
     } else {
       link.value = spec_of(t);
+      link.version = t->storage == nullptr ? 0 : t->storage->histories;
     }
     if (link.value == nullptr) {
       Py_DECREF(n);

@@ -169,6 +169,7 @@ PyObject* in_place(int op, PyObject* a, PyObject* b) {
       if (good && recorded) {
         Tensor* recorded_inputs[2] = {old, other == t ? old : second};
         good = record(elementwise_row(op), recorded_inputs, 2, Py_None, &t, 1) == 0;
+        if (good) renew_history(t);
       }
       if (good) done = Py_NewRef(a);
     }

@@ -109,6 +109,7 @@ Storage* storage_new(size_t nbytes, const char* label, Dtype dtype, int ndim, co
   s->space = MemorySpace::host;
   s->size_class = in_pages ? kInPages : uint8_t(size_class);
   s->read_only = false;
+  s->histories = 0;
   s->owner = nullptr;
   s->release = nullptr;
   s->context = nullptr;

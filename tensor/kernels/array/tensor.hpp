@@ -23,6 +23,7 @@ struct Storage {
   MemorySpace space;
   uint8_t size_class; // 0: of the allocator; 1 …: a small block of a free list; 254: pages; 255: somebody else's
   bool read_only;
+  uint32_t histories;                 // counts changes in place that were recorded
   PyObject* owner;                    // somebody else's memory: kept until released
   void (*release)(Storage* storage);  // how; nullptr: Py_XDECREF(owner)
   void* context;                      // for release
