@@ -83,7 +83,7 @@ _HOMES = {
 }
 _MODULES = (
     "autograd conformal device elementary fft graph io linalg losses memory onnx optim product quant random reduction "
-    "sparse spectral"
+    "schedules sparse spectral updates"
 )
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PUBLIC |= {name: f"tensor.{name}" for name in _MODULES.split()}

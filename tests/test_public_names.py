@@ -33,7 +33,7 @@ PROMISED = {
     "tensor.device": "Device MemorySpace copy_async devices resolve_device to_device to_host",
     "tensor.typed": "Float32 Rank2",
     "tensor.autograd": (
-        "associative_scan backward checkpoint cond custom_jvp custom_primitive custom_vjp enable_grad fori_loop grad "
+        "associative_scan axis_index axis_size backward checkpoint cond custom_jvp custom_primitive custom_vjp enable_grad fori_loop grad "
         "grad_enabled gradcheck hessian jvp map no_grad register_pytree_node require_grad scan stop_gradient switch "
         "tree_flatten tree_leaves "
         "tree_map tree_reduce tree_transpose tree_unflatten value_and_grad vjp vmap while_loop zero_grad"
@@ -67,6 +67,13 @@ PROMISED = {
         "implicit_score_matching_loss info_nce_loss js_divergence kl_divergence load_balance_loss log_cosh_loss "
         "mae_loss mse_loss normalize_group_advantages nt_xent_loss ppo_policy_loss score_matching_loss seq2seq_loss "
         "smooth_l1_loss triplet_loss vlb_loss wasserstein_distance z_loss"
+    ),
+    "tensor.schedules": (
+        "chained_schedule constant_lr cosine_lr cosine_warmup_lr cyclical_lr inverse_sqrt_lr linear_warmup_lr "
+        "polynomial_lr"
+    ),
+    "tensor.updates": (
+        "add_decoupled_weight_decay centralize_grad clip_grad_value ema_update optax_style_chain polyak_avg"
     ),
     "tensor.sparse": "BSR COO CSR bsmm from_scipy sddmm spmm",
     "tensor.elementary": "cos erf exp log pow sin sqrt tanh",

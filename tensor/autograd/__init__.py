@@ -24,10 +24,12 @@ from tensor.autograd.pytree import (
     tree_transpose,
     tree_unflatten,
 )
-from tensor.autograd.vmap import vmap
+from tensor.autograd.vmap import axis_index, axis_size, vmap
 
 __all__ = [
     "associative_scan",
+    "axis_index",
+    "axis_size",
     "backward",
     "checkpoint",
     "cond",

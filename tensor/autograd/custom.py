@@ -331,6 +331,7 @@ def custom_primitive(
     vjp: Callable[..., Sequence[Tensor | None]] | None = None,
     jvp: Callable[..., Any] | None = None,
     batch: Any = None,
+    lowering: Callable[..., None] | None = None,
     linear: bool = False,
     dtypes: tuple[str, ...] = FLOATS,
     samples: Callable[..., Iterable[Sample]] = lambda rng: (),
@@ -339,7 +340,9 @@ def custom_primitive(
 
     `shape(specs, params)` gives the result's Spec (tuple of Specs: several results), `forward(arrays, params)` computes
     on numpy arrays, which it must not change; `vjp(g, node)`, `jvp(tangents, node)`, `batch(inputs, dims, params)` are
-    as `help(tensor.primitives)` describes them. The keyword arguments of the returned function are the params.
+    as `help(tensor.primitives)` describes them. `lowering(outs, inputs, params)` runs on device cpu instead of forward:
+    it writes into the given tensors what forward defines, by a library of its own. The keyword arguments of the
+    returned function are the params.
 
     >>> import tensor as tn
     >>> import numpy as np
@@ -376,7 +379,7 @@ def custom_primitive(
         shape=shape,
         dtypes=dtypes,
         samples=samples,
-        kernel=kernel,
+        kernel=kernel if lowering is None else lowering,
         twin=forward,
         keeps=KEEP_INPUTS | 0xFFFF << 16,
         vjp=None if vjp is None else checked_vjp,

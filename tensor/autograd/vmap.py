@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from tensor.errors import ShapeError, TraceError
 from tensor.primitives.rules import batch_size, expand_to, front, loop_batch
 from tensor.primitives.spec import Spec
 
-__all__ = ["vmap"]
+__all__ = ["axis_index", "axis_size", "vmap"]
 
 Tensor = Any
 
@@ -82,12 +83,54 @@ def axes_of(axes: Any, treedef: TreeDef, name: str) -> list[int | None]:
     return [a for part, child in zip(parts, treedef.children, strict=True) for a in axes_of(part, child, name)]
 
 
-def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+class _Axes(threading.local):
+    """The named batches that this thread is inside of: (name, run of vmap, size, device), the innermost last."""
+
+    def __init__(self) -> None:
+        self.named: list[tuple[str, Main, int, str]] = []
+
+
+_axes = _Axes()
+
+
+def _axis(name: str) -> tuple[Main, int, str]:
+    for known, *found in reversed(_axes.named):
+        if known == name:
+            return tuple(found)  # type: ignore[return-value]
+    inside = ", ".join(known for known, *_ in _axes.named) or "none"
+    raise TraceError(f"vmap: no axis is named {name!r} here, there is {inside} (hint: vmap(fn, axis_name={name!r}))")
+
+
+def axis_size(name: str) -> int:
+    """How many elements the named batch has that the function runs in. TraceError outside of one.
+
+    >>> import tensor as tn
+    >>> tn.vmap(lambda x: x / axis_size("rows"), axis_name="rows")(tn.asarray([2.0, 4.0])).tolist()
+    [1.0, 2.0]
+    """
+    return _axis(name)[1]
+
+
+def axis_index(name: str) -> Tensor:
+    """Which element of the named batch the function runs for: an int64 tensor without dimensions.
+
+    >>> import tensor as tn
+    >>> tn.vmap(lambda x: x * 10 + axis_index("rows"), axis_name="rows")(tn.asarray([5, 6])).tolist()
+    [50, 61]
+    """
+    main, size, device = _axis(name)
+    return BatchTracer.like(main, _kernels.arange(0, 1, size, "int64", device), 0)
+
+
+def vmap(
+    fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, *, axis_name: str | None = None
+) -> Callable[..., Any]:
     """fn for one element, turned into a function of batches.
 
     `in_axes` says along which axis each argument holds its elements: an int for all, or a sequence of ints, None (not
-    batched) or trees of them. `out_axes` is where the batch goes in the results. Keyword arguments are passed on. The
-    result equals a loop over the elements, stacked, bit for bit.
+    batched) or trees of them. `out_axes` is where the batch goes in the results. Inside, `axis_index(axis_name)` says
+    which element it is, and `axis_size(axis_name)` of how many. Keyword arguments are passed on. The result equals a
+    loop over the elements, stacked, bit for bit.
 
     Raises ShapeError if the batches differ in size, TraceError where fn needs a value (Python's `if`, `float`).
 
@@ -109,7 +152,14 @@ def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callabl
             wrapped = [
                 x if a is None else BatchTracer.like(main, x, a % x.ndim) for x, a in zip(flat, axes, strict=True)
             ]
-            result = fn(*tree_unflatten(treedef, wrapped), **kwargs)
+            if axis_name is not None:
+                device = next(str(x.device) for x, a in zip(flat, axes, strict=True) if a is not None)
+                _axes.named.append((axis_name, main, size, device))
+            try:
+                result = fn(*tree_unflatten(treedef, wrapped), **kwargs)
+            finally:
+                if axis_name is not None:
+                    _axes.named.pop()
             outs, out_tree = tree_flatten(result)
             for o in outs:
                 if not isinstance(o, _kernels.Tensor):

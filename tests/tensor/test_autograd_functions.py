@@ -390,3 +390,29 @@ def test_enable_grad_records_inside_no_grad():
     x = f64([1.0]).requires_grad_()
     with no_grad(), enable_grad():
         assert (x * x).requires_grad
+
+
+# --- named batches ---------------------------------------------------------------------------------------------------
+
+
+def test_elements_of_a_named_batch_know_their_number_and_their_count() -> None:
+    index, size = tn.autograd.axis_index, tn.autograd.axis_size
+
+    def place(x: Any, y: Any) -> Any:
+        return x * 0 + index("rows") * 100 + index("columns") * 10 + size("rows") + size("columns") + y * 0
+
+    for device in ("cpu", "ref"):
+        x, y = (tn.asarray(np.zeros(n), device=device) for n in (2, 3))
+        inner = tn.vmap(place, in_axes=(None, 0), axis_name="columns")
+        grid = tn.vmap(inner, in_axes=(0, None), axis_name="rows")(x, y)
+        assert grid.tolist() == [[100.0 * i + 10 * j + 5 for j in range(3)] for i in range(2)]
+    slope = tn.vmap(tn.grad(lambda x: x * index("i")), axis_name="i")(tn.ones(3))
+    assert slope.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_name_outside_of_its_batch_is_refused() -> None:
+    with pytest.raises(TraceError) as caught:
+        tn.vmap(lambda x: x * tn.autograd.axis_size("j"), axis_name="i")(tn.ones(2))
+    assert str(caught.value) == "vmap: no axis is named 'j' here, there is i (hint: vmap(fn, axis_name='j'))"
+    with pytest.raises(TraceError, match=r"^vmap: no axis is named 'i' here, there is none"):
+        tn.autograd.axis_index("i")

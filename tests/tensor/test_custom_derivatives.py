@@ -381,3 +381,25 @@ def test_a_stopped_gradient_is_a_constant_for_every_derivative() -> None:
     assert tn.vmap(tn.grad(fn))(tn.asarray([1.0, 2.0])).tolist() == [1.0, 4.0]
     assert tn.capture(fn)(x).item() == fn(x).item() == 27.0
     assert not stop(x.clone().requires_grad_()).requires_grad
+
+
+def test_a_lowering_runs_on_cpu_and_forward_on_ref() -> None:
+    ran: list[str] = []
+
+    def lowering(outs: Any, inputs: Any, params: Any) -> None:
+        ran.append(str(inputs[0].device))
+        outs[0][...] = inputs[0] * params["by"]
+
+    scaled = tn.autograd.custom_primitive(
+        "scaled_by_a_library",
+        shape=lambda specs, params: specs[0],
+        forward=lambda arrays, params: arrays[0] * np.float32(params["by"]),
+        lowering=lowering,
+        vjp=lambda g, node: (g * node.params["by"],),
+    )
+    x = tn.asarray([1.0, 2.0])
+    assert scaled(x, by=3.0).tolist() == [3.0, 6.0]
+    assert tn.grad(lambda x: scaled(x, by=3.0).sum())(x).tolist() == [3.0, 3.0]
+    assert ran == ["cpu", "cpu"]
+    assert scaled(x.to_device("ref"), by=3.0).tolist() == [3.0, 6.0]
+    assert ran == ["cpu", "cpu"]
