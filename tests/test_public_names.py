@@ -33,7 +33,8 @@ PROMISED = {
     "tensor.device": "Device MemorySpace copy_async devices resolve_device to_device to_host",
     "tensor.typed": "Float32 Rank2",
     "tensor.autograd": (
-        "associative_scan axis_index axis_size backward checkpoint cond custom_jvp custom_primitive custom_vjp enable_grad fori_loop grad "
+        "associative_scan axis_index axis_size backward checkpoint cond custom_jvp "
+        "custom_primitive custom_vjp enable_grad fori_loop grad "
         "grad_enabled gradcheck hessian jvp map no_grad register_pytree_node require_grad scan stop_gradient switch "
         "tree_flatten tree_leaves "
         "tree_map tree_reduce tree_transpose tree_unflatten value_and_grad vjp vmap while_loop zero_grad"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensor as tn
@@ -102,6 +102,7 @@ def test_wrong_numbers_are_named(call: Any, message: str) -> None:
     assert str(caught.value) == message
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=8))
 def test_the_mean_of_all_parameters_is_kept(values: list[float]) -> None:
     mean = tn.asarray(values[0], dtype=tn.float64)
