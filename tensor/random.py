@@ -380,6 +380,8 @@ def _integer(value: Any, function: str, name: str) -> int:
 
 def as_u64(value: Any, function: str, name: str) -> int:
     """The value as an int from 0 to 2^64 − 1; TypeError or ValueError that name the function and the argument."""
+    if type(value) is int and 0 <= value < 2**64:  # nearly always; a small draw takes no longer than this
+        return value
     number = _integer(value, function, name)
     if not 0 <= number < 2**64:
         raise ValueError(f"{function}: {name} must be from 0 to 2**64 - 1, got {number}")

@@ -11,7 +11,7 @@ from tensor.errors import DtypeError
 from tensor.primitives.primitive import FLOATS, INTEGERS, Params, Primitive, Sample
 from tensor.primitives.registry import register
 from tensor.primitives.rules import ELEMENTWISE_BATCH, Dims, apply, broadcast_shapes, expand_to, front
-from tensor.primitives.spec import Spec, name_of, total_bytes
+from tensor.primitives.spec import Spec, total_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +24,8 @@ SPLIT, FOLD_IN = 1, 2  # the last word of a child's counter; draws have 0
 
 
 def _require_keys(name: str, x: Any) -> None:
-    if name_of(x.dtype) != "uint64":
-        raise DtypeError(f"{name}: keys must be uint64, got {name_of(x.dtype)}")
+    if x.dtype.name != "uint64":
+        raise DtypeError(f"{name}: keys must be uint64, got {x.dtype.name}")
 
 
 # --- children --------------------------------------------------------------------------------------------------------
