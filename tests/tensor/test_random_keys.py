@@ -232,12 +232,17 @@ def test_while_loop_goes_on_until_a_draw_says_so() -> None:
         counts.append(count)
         assert first_below(split(Key(14), i))[0].item() == count
     assert vmap(lambda key: first_below(key)[0])(split(Key(14), tn.arange(6))).tolist() == counts
+    captured = tn.capture(first_below)
+    assert [captured(split(Key(14), i))[0].item() for i in range(6)] == counts
+    assert captured(Key(14))[1] == first_below(Key(14))[1]
     assert len(set(counts)) > 3
 
 
-def test_cond_draws_on_the_branch_that_is_taken() -> None:
+@pytest.mark.parametrize("run", [lambda f: f, tn.capture], ids=["eager", "captured"])
+def test_cond_draws_on_the_branch_that_is_taken(run) -> None:
+    choose = run(lambda flag, key: cond(flag, lambda key: key.uniform(2), lambda key: key.normal(2), key))
     for flag in (True, False):
-        got = cond(tn.asarray(flag), lambda key: key.uniform(2), lambda key: key.normal(2), Key(15))
+        got = choose(tn.asarray(flag), Key(15))
         assert got.tolist() == (Key(15).uniform(2) if flag else Key(15).normal(2)).tolist()
 
 
@@ -374,6 +379,17 @@ def test_a_scan_with_checkpoints_gets_the_keys_of_its_first_run_again() -> None:
 
     assert gradient(3) == gradient(None) == gradient(0)
     assert gradient(0)[1] == 9
+
+
+def test_a_captured_scan_takes_a_key_from_a_stream_at_each_turn() -> None:
+    def walk(stream, x):
+        return scan(lambda c, _: (c * 0.5 + stream.normal(2), c), x, length=4)
+
+    mine, theirs = Stream(32), Stream(32)
+    captured = tn.capture(lambda x: walk(mine, x))
+    for _ in range(3):
+        assert [bits(v) for v in captured(tn.ones(2))] == [bits(v) for v in walk(theirs, tn.ones(2))]
+    assert mine.position == theirs.position == 12
 
 
 def test_a_checkpoint_that_takes_more_keys_the_second_time_is_an_error() -> None:
