@@ -15,6 +15,7 @@ from tensor.graph.graph import Graph, Step
 from tensor.primitives.primitive import ALL, Primitive
 from tensor.primitives.registry import REGISTRY, all_rows
 from tensor.primitives.spec import Spec, total_bytes
+from tensor.random import Key, key_of
 
 __all__ = ["GraphText", "decode", "encode"]
 
@@ -123,6 +124,8 @@ def _tree(where: str, treedef: TreeDef, leaves: list[Any]) -> Any:
             return ["dict", [[k, node(c)] for k, c in zip(keys, tree.children, strict=True)]]
         if kind is list or kind is tuple:
             return [kind.__name__, [node(c) for c in tree.children]]
+        if kind is Key:
+            return ["key", node(tree.children[0])]
         raise ValueError(f"{where}: a tree with a {kind.__name__} cannot be saved (hint: dict, list, tuple)")
 
     return node(treedef)
@@ -287,6 +290,10 @@ class _Reader:
                 value = self._value(field, inside)
                 _require(value is not None and not isinstance(value, tuple), field, "a leaf", inside)
                 return _Leaf(value)
+            if kind == "key":
+                seeds = node(inside)
+                _require(isinstance(seeds, _Leaf) and isinstance(seeds.value, tuple), field, "a key's tensor", inside)
+                return key_of(seeds)
             _require(kind in ("dict", "list", "tuple") and isinstance(inside, list), field, "a node of a tree", part)
             if kind == "dict":
                 pairs = all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) for p in inside)

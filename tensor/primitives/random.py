@@ -34,6 +34,8 @@ def _require_keys(name: str, x: Any) -> None:
 def _child_shape(specs: Specs, params: Params) -> Spec:
     for x in specs:
         _require_keys("random_child", x)
+    if params["tag"] not in (SPLIT, FOLD_IN):
+        raise ValueError(f"random_child: tag must be {SPLIT} or {FOLD_IN}, got {params['tag']!r}")
     return Spec(broadcast_shapes("random_child", [s.shape for s in specs]), "uint64", specs[0].device)
 
 
@@ -97,6 +99,10 @@ def _draw(
         _require_keys(full, specs[0])
         if params["dtype"] not in dtypes:
             raise DtypeError(f"{full}: {params['dtype']} is not drawn (hint: {', '.join(dtypes)})")
+        offset = params["offset"]
+        if type(offset) is not int or not 0 <= offset < 2**64:
+            raise ValueError(f"{full}: offset must be an int from 0 to 2**64 - 1, got {offset!r}")
+        bounds(params)
         return Spec((*specs[0].shape, *params["shape"]), params["dtype"], specs[0].device)
 
     def kernel(outs: tuple[Tensor, ...], inputs: tuple[Tensor, ...], params: Params) -> None:
@@ -144,6 +150,23 @@ def _twin(name: str, *fields: str) -> Callable[[Any, Params], Any]:
     return run
 
 
+def _range(params: Params) -> tuple[int, int]:
+    """The least result modulo 2^64, and how many results there are, 0 for 2^64."""
+    low, high, dtype = params["low"], params["high"], params["dtype"]
+    width = int(dtype.lstrip("uint"))
+    least, above = (0, 2**width) if dtype[0] == "u" else (-(2 ** (width - 1)), 2 ** (width - 1))
+    if type(low) is not int or type(high) is not int or not least <= low < high <= above:
+        raise ValueError(f"random_randint: low and high must be a range of {dtype}, got {low!r} and {high!r}")
+    return low % 2**64, (high - low) % 2**64
+
+
+def _limit(params: Params) -> tuple[int, int]:
+    limit = params["limit"]
+    if type(limit) is not int or not 0 <= limit <= 2**24:
+        raise ValueError(f"random_bernoulli: limit must be an int from 0 to 2**24, got {limit!r}")
+    return 0, limit
+
+
 RANDOM_BITS = _draw(
     "bits", "The random words of each key.", ("uint32", "uint64"), _twin("bits", "dtype"), [{}], flops=0
 )
@@ -155,7 +178,7 @@ RANDOM_RANDINT = _draw(
     INTEGERS,
     _twin("randint", "low", "high", "dtype"),
     [{"low": 3, "high": 100}],
-    lambda params: (params["low"] % 2**64, (params["high"] - params["low"]) % 2**64),
+    _range,
 )
 RANDOM_BERNOULLI = _draw(
     "bernoulli",
@@ -163,5 +186,5 @@ RANDOM_BERNOULLI = _draw(
     ("bool",),
     _twin("bernoulli", "limit"),
     [{"limit": 0}, {"limit": 5_000_000}, {"limit": 2**24}],
-    lambda params: (0, params["limit"]),
+    _limit,
 )

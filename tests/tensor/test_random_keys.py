@@ -22,6 +22,8 @@ from tensor.autograd import (
     vmap,
     while_loop,
 )
+from tensor.graph.files import load
+from tensor.primitives.registry import row
 from tensor.random import Key, Stream, fold_in, split
 
 DRAWS = {
@@ -156,6 +158,50 @@ def test_a_plan_that_computes_again_draws_the_same_numbers_again() -> None:
         assert [bits(g) for g in free(w, x, Key(seed))[1]] == expected
         assert [bits(g) for g in small(w, x, Key(seed))[1]] == expected
     assert small.plan().peak_bytes < peak
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_captured_function_of_keys_is_saved_and_loaded(name, tmp_path) -> None:
+    captured = tn.capture(lambda key: (DRAWS[name](key), split(key, 5)))
+    captured.save(tmp_path / "draw.graph", Key(0))
+    loaded = load(tmp_path / "draw.graph")
+    for seed in (3, 2**64 - 1):
+        drawn, following = loaded(Key(seed))
+        assert bits(drawn) == bits(DRAWS[name](Key(seed)))
+        assert following == split(Key(seed), 5)
+    with pytest.raises(TypeError, match="arguments must be a tree"):
+        loaded(tn.asarray(3, dtype="uint64"))
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "text"),
+    [
+        ("random_uniform", {"offset": -1}, "random_uniform: offset must be an int from 0 to 2**64 - 1, got -1"),
+        ("random_uniform", {"offset": True}, "random_uniform: offset must be an int from 0 to 2**64 - 1, got True"),
+        ("random_uniform", {"dtype": "int8"}, "random_uniform: int8 is not drawn (hint: float16, bfloat16, float32, "),
+        (
+            "random_bernoulli",
+            {"limit": 2**24 + 1},
+            "random_bernoulli: limit must be an int from 0 to 2**24, got 1677721",
+        ),
+        ("random_randint", {"low": 9}, "random_randint: low and high must be a range of int8, got 9 and 9"),
+        ("random_randint", {"high": 129}, "random_randint: low and high must be a range of int8, got 0 and 129"),
+        ("random_randint", {"high": 2.5}, "random_randint: low and high must be a range of int8, got 0 and 2.5"),
+        ("random_child", {"tag": 0}, "random_child: tag must be 1 or 2, got 0"),
+    ],
+)
+def test_the_rows_refuse_params_that_a_hostile_file_may_hold(name, changed, text) -> None:
+    good = {
+        "random_uniform": {"shape": (2,), "offset": 0, "dtype": "float32"},
+        "random_bernoulli": {"shape": (2,), "offset": 0, "dtype": "bool", "limit": 3},
+        "random_randint": {"shape": (2,), "offset": 0, "dtype": "int8", "low": 0, "high": 9},
+        "random_child": {"tag": 1},
+    }[name]
+    seeds = (Key(1).seeds,) * (2 if name == "random_child" else 1)
+    row(name, "random").specs_of(seeds, good)
+    with pytest.raises((ValueError, TypeError)) as caught:
+        row(name, "random").specs_of(seeds, good | changed)
+    assert str(caught.value).startswith(text)
 
 
 # --- vmap, loops, gradients ------------------------------------------------------------------------------------------
