@@ -165,3 +165,15 @@ def test_the_process_grows_by_what_the_budget_counted(
     grown, counted = map(int, python(GROWTH).stdout.split())
     assert counted > 30_000
     assert abs(grown - counted) < 3000  # kB
+
+
+@pytest.mark.parametrize(
+    "scaled", [lambda t: t * 2.0, lambda t: 2.0 * t, lambda t: t / 2.0, lambda t: t / tn.full((), 2.0)]
+)
+def test_a_factor_without_a_gradient_keeps_nothing_of_the_other(scaled: Callable[[tn.Tensor], tn.Tensor]) -> None:
+    with tn.budget(max_bytes=64 << 20) as b:
+        x = tn.ones((100, 100)).requires_grad_()
+        y = scaled(x + x)
+        assert b.used_bytes < 2 * 100 * 100 * 4 + 100  # x and y; their sum is gone
+        y.sum().backward()
+        assert x.grad is not None and float(x.grad[0, 0].item()) == 2.0 * float(scaled(tn.ones(())).item())
