@@ -30,7 +30,7 @@ def input_digest(
     hasher = blake3(derive_key_context=CONTEXT)
     hasher.update(struct.pack("<6I", *(len(t) for t in tables), len(rings), len(grid)))
     for table in tables:
-        hasher.update(np.ascontiguousarray(table).view(np.uint8))
+        hasher.update(np.ascontiguousarray(table).view(np.uint8).data)
     hasher.update(np.ascontiguousarray(rings.table).tobytes())
     hasher.update(np.ascontiguousarray(rings.points).tobytes())
     hasher.update(grid)

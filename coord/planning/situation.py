@@ -52,10 +52,8 @@ class Situation:
     input_digest: bytes
     shapes: Shapes
     readiness: U8  # [n] AgentReadiness
-    stale: NDArray[np.uint64]  # [n] ticks
     ahead: NDArray[np.bool_]  # [n]
     blocked: NDArray[np.bool_]  # [m]
-    idle: NDArray[np.uint64]  # [m] ticks
     idle_norm: F32  # [m]
     cover: F32  # [m]
     avoid: F32  # [m]
@@ -65,6 +63,16 @@ class Situation:
     offered: NDArray[np.intp]  # zones of the problem, as indices into zones
     facts: Agents  # all agents, their current zone as an index into the problem's zones
     problem: Problem
+
+    @property
+    def stale(self) -> NDArray[np.uint64]:  # [n]
+        """Ticks since each agent was seen; computed each time, for it takes as much as two columns."""
+        return stale_ticks(self.agents, self.now_tick)[0]
+
+    @property
+    def idle(self) -> NDArray[np.uint64]:  # [m]
+        """Ticks since each zone was served, likewise."""
+        return _idle_ticks(self.zones, self.now_tick)
 
 
 def situation(
@@ -124,12 +132,9 @@ def _derive(
 ) -> Situation:
     shapes = shapes_of(obstacles, rings)
     readiness = agents_readiness(agents, config, now_tick)
-    stale, ahead = stale_ticks(agents, now_tick)
     x, y = np.ascontiguousarray(zones["x"]), np.ascontiguousarray(zones["y"])
     blocked = zones_blocked(zones, shapes, grid)
-    served = zones["last_served_tick"]
-    idle = np.where(served > np.uint64(now_tick), np.uint64(0), np.uint64(now_tick) - served)
-    norm = backend.idle_norm(idle, int(config["idle_cap_ticks"][0]))
+    norm = backend.idle_norm(_idle_ticks(zones, now_tick), int(config["idle_cap_ticks"][0]))
     cover, avoid = cover_and_avoid(kernels, x, y, config["cutoff_sigmas"][0])
     weights = np.array([config[name][0] for name in ("w_priority", "w_idle", "w_cover", "w_avoid")], np.float32)
     base = backend.zone_base(np.ascontiguousarray(zones["priority"]), norm, cover, avoid, weights)
@@ -186,10 +191,8 @@ def _derive(
         input_digest=input_digest(agents, zones, obstacles, kernels, rings, b"" if grid is None else grid.encode()),
         shapes=shapes,
         readiness=readiness,
-        stale=stale,
-        ahead=ahead,
+        ahead=stale_ticks(agents, now_tick)[1],
         blocked=blocked,
-        idle=idle,
         idle_norm=norm,
         cover=cover,
         avoid=avoid,
@@ -200,6 +203,11 @@ def _derive(
         facts=facts,
         problem=problem,
     )
+
+
+def _idle_ticks(zones: Records, now_tick: int) -> NDArray[np.uint64]:
+    served = zones["last_served_tick"]
+    return np.where(served > np.uint64(now_tick), np.uint64(0), np.uint64(now_tick) - served)
 
 
 def _index_of_zone(ids: U32, zone_ids: U32) -> I32:
