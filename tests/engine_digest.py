@@ -79,13 +79,16 @@ def main() -> int:
         for layout in asked.layouts:
             found = golden_rows.digests(layout)
             wrong += differences(f"{here}, rows, {layout}", found, golden["rows"])
-            rows = rows or found
+            rows = {name: value if rows.get(name, value) == value else "differs" for name, value in found.items()}
         for way in asked.ways:
             found = reduced_training(way)
             if asked.full:
                 found |= full_training(way)
             wrong += differences(f"{here}, training, {way}", found, golden["training"])
-            training = training or {name: value for name, value in found.items() if name.endswith("reduced")}
+            found = {name: value for name, value in found.items() if name.endswith("reduced")}
+            training = {
+                name: value if training.get(name, value) == value else "differs" for name, value in found.items()
+            }
         if asked.large:
             found = large_rows.digests()
             large = large or found

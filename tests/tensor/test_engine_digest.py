@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,12 @@ def test_a_digest_sees_one_other_bit_in_one_element(golden: Any) -> None:
         assert golden_rows.row_digest(honest, on_twins=True) != golden["rows"]["neg"]
     finally:
         honest.twin = twin
+
+
+def test_training_on_arm64_gave_what_is_golden_now(golden: Any, repository: Path) -> None:
+    recorded = tomllib.loads((repository / "tests" / "arm64.toml").read_text())["training"]
+    reduced = {name: value for name, value in golden["training"].items() if name.endswith(", reduced")}
+    assert recorded == reduced, "steps of training changed (hint: python tests/arm64.py --record)"
 
 
 @pytest.mark.slow
