@@ -58,6 +58,11 @@ def differences(what: str, found: Table, golden: Table) -> int:
     return len(wrong)
 
 
+def same(before: Table, found: Table) -> Table:
+    """The digests found, "differs" where an earlier one was another."""
+    return {name: value if before.get(name, value) == value else "differs" for name, value in found.items()}
+
+
 def main() -> int:
     """Computes and compares."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -79,7 +84,7 @@ def main() -> int:
         for layout in asked.layouts:
             found = golden_rows.digests(layout)
             wrong += differences(f"{here}, rows, {layout}", found, golden["rows"])
-            rows = {name: value if rows.get(name, value) == value else "differs" for name, value in found.items()}
+            rows = same(rows, found)
         for way in asked.ways:
             found = reduced_training(way)
             if asked.full:

@@ -67,6 +67,21 @@ def test_rows_give_the_golden_digests_whatever_the_strides(golden: Any, layout: 
     assert golden_rows.digests(layout) == golden["rows"], HINT
 
 
+def test_each_element_of_an_elementwise_row_is_the_same_alone() -> None:
+    for r in primitive_checks.rows():
+        if r.arity is None:
+            continue
+        for sample, dtype in golden_rows.cases(r):
+            if [a.shape for a in sample.inputs] != [(37,)] * r.arity:
+                continue
+            inputs = primitive_checks.tensors_of(sample, dtype)
+            whole = primitive_checks.run(r, inputs, sample.params)
+            for i in range(37):
+                alone = primitive_checks.run(r, tuple(x[i] for x in inputs), sample.params)
+                for many, one in zip(whole, alone, strict=True):
+                    assert primitive_checks.bits(many[i]) == primitive_checks.bits(one), (r.name, dtype, i)
+
+
 @pytest.mark.parametrize("way", golden_training.WAYS)
 @pytest.mark.parametrize("name", golden_training.REDUCED)
 def test_training_gives_the_golden_digest_in_every_way(golden: Any, name: str, way: str) -> None:
