@@ -110,6 +110,11 @@ def _chain() -> Any:
     return f(_normal(1, 600, 500), _normal(2, 600, 500))
 
 
+def _product_chain() -> Any:
+    f = tn.capture(lambda x, w, b, y: tn.gelu(x @ w + b) * 0.5 + y)
+    return f(_normal(1, 300, 257), _normal(2, 257, 170), _normal(3, 170), _normal(4, 300, 170))
+
+
 OWN: dict[str, Callable[[], Any]] = {
     "adamw_step": lambda: _stepped(tn.optim.AdamW),
     "affine": lambda: tn.affine(_normal(1, 300, 257), _normal(2, 257, 170), _normal(3, 170)),
@@ -121,6 +126,7 @@ OWN: dict[str, Callable[[], Any]] = {
     "conv_transpose": lambda: tn.conv_transpose2d(_normal(1, 8, 16, 30, 30), _normal(2, 16, 8, 3, 3)),
     "conv_weight_gradient": _weight_gradient,
     "fused": _chain,
+    "fused_product": _product_chain,
     "layer_norm": lambda: tn.layer_norm(_normal(1, 700, 501), 501, _normal(2, 501), _normal(3, 501)),
     "matmul": lambda: (
         _normal(1, 300, 257) @ _normal(2, 257, 170),
