@@ -21,7 +21,9 @@ from primitive_checks import bits, dtypes_of, inputs_of, rows, run, samples_of, 
 import tensor as tn
 from tensor import _kernels, sparse
 from tensor.autograd import vmap
+from tensor.primitives.fused import Program
 from tensor.primitives.primitive import Primitive, Sample
+from tensor.primitives.registry import row
 
 ELEMENTS = 2**18  # of the largest input: above every kernel's threshold for threads, in four bytes each
 SAMPLES = 2  # of a row, at most: the largest
@@ -74,12 +76,7 @@ def _quantised() -> Any:
         _whole(3, 0, 256, "uint8", 512, 256),
         *scales,
     )
-    return row_named("quantised_matmul")(inputs)
-
-
-def row_named(name: str) -> Callable[[tuple[Any, ...]], Any]:
-    """The row as a function of its inputs."""
-    return lambda inputs: _kernels.apply(next(r for r in rows() if r.name == name), inputs, None)
+    return _kernels.apply(row("quantised_matmul"), inputs)
 
 
 def _places(seed: int, rows_: int, columns: int, stored: int) -> tuple[Any, Any]:
@@ -111,8 +108,10 @@ def _chain() -> Any:
 
 
 def _product_chain() -> Any:
-    f = tn.capture(lambda x, w, b, y: tn.gelu(x @ w + b) * 0.5 + y)
-    return f(_normal(1, 300, 257), _normal(2, 257, 170), _normal(3, 170), _normal(4, 300, 170))
+    steps = (("add", 0, (8, 9), ""), ("tanh", 1, (0,), ""), ("mul", 64, (1, 8), ""))
+    program = Program(steps, ("float32", "float32"), ("float32",))
+    inputs = (_normal(1, 300, 257), _normal(2, 257, 170), _normal(3, 170))
+    return _kernels.apply(row("fused_product"), inputs, {"program": program, "keeps": False})
 
 
 OWN: dict[str, Callable[[], Any]] = {
@@ -146,7 +145,7 @@ OWN: dict[str, Callable[[], Any]] = {
 }
 
 
-def batched(row: Primitive, sample: Sample, dtype: str) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
+def batched(sample: Sample, dtype: str) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
     """A large batch of the sample, and its first three elements alone."""
     alone = [
         inputs_of(Sample(*[times(a, by) for a in sample.inputs], hermitian=sample.hermitian), dtype) for by in DIFFERENT
@@ -164,23 +163,25 @@ def largest(sample: Sample) -> int:
     return max((a.size for a in sample.inputs), default=0)
 
 
-def results_of(row: Primitive) -> list[tuple[Any, ...]]:
+def results_of(primitive: Primitive) -> list[tuple[Any, ...]]:
     """What the row gives on large inputs; AssertionError where an element of a batch is not what it is alone."""
     found: list[tuple[Any, ...]] = []
-    if row.name in OWN:
-        outs = OWN[row.name]()
+    if primitive.name in OWN:
+        outs = OWN[primitive.name]()
         found.append(outs if isinstance(outs, tuple) else (outs,))
-    if row.batch is None or row.view is not None or row.in_place:
+    if primitive.batch is None or primitive.view is not None or primitive.in_place:
         return found
-    for sample in sorted((s for s in samples_of(row) if largest(s)), key=largest, reverse=True)[:SAMPLES]:
-        known = dtypes_of(row, sample)
+    for sample in sorted((s for s in samples_of(primitive) if largest(s)), key=largest, reverse=True)[:SAMPLES]:
+        known = dtypes_of(primitive, sample)
         dtype = next((d for d in ("float32", "float64") if d in known), known[0])
-        whole, alone = batched(row, sample, dtype)
-        outs = vmap(lambda *xs, params=sample.params: run(row, xs, params))(*whole)
+        whole, alone = batched(sample, dtype)
+        outs = vmap(lambda *xs, params=sample.params: run(primitive, xs, params))(*whole)
         for k, one in enumerate(alone):
-            for many, single in zip(outs, run(row, one, sample.params), strict=True):
+            for many, single in zip(outs, run(primitive, one, sample.params), strict=True):
                 for place in (k, k + (many.shape[0] - 1 - k) // 3 * 3):
-                    assert bits(many[place]) == bits(single), f"{row.name} {sample}: element {place} of a large batch"
+                    assert bits(many[place]) == bits(single), (
+                        f"{primitive.name} {sample}: element {place} of a large batch"
+                    )
         found.append(outs)
     return found
 
@@ -188,30 +189,30 @@ def results_of(row: Primitive) -> list[tuple[Any, ...]]:
 def digests() -> dict[str, str]:
     """The digest of every row that threads share, by name."""
     found = {}
-    for row in rows():
-        if row.name in SERIAL:
+    for primitive in rows():
+        if primitive.name in SERIAL:
             continue
         digest = hashlib.sha256()
-        outs = results_of(row)
+        outs = results_of(primitive)
         for each in outs:
             add(digest, each)
         if outs:
-            found[row.name] = digest.hexdigest()[:HEX_DIGITS]
+            found[primitive.name] = digest.hexdigest()[:HEX_DIGITS]
     return found
 
 
-def shared(row: Primitive) -> bool:
+def shared(primitive: Primitive) -> bool:
     """Whether the row's large cases start worker threads, found out in a child process."""
     child = os.fork()
     if child == 0:
         try:
             _kernels.set_threads(3)
-            results_of(row)
+            results_of(primitive)
             os._exit(0 if _kernels.workers_started() else 1)
         except BaseException:
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(2)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, 1), f"{row.name}: its large cases fail"
+    assert status in (0, 1), f"{primitive.name}: its large cases fail"
     return status == 0
