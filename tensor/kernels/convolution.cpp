@@ -15,15 +15,10 @@ namespace {
 
 using droveway::Convolution;
 
-constexpr size_t kImagesBytes = size_t{1} << 19;  // of planes laid out at a time
 constexpr size_t kSlack = 64;                     // elements behind the planes that a vector may read
-constexpr double kParallelFlops = double(size_t{1} << 22);
 constexpr int64_t kRowsPerBlock = 8;  // rows of outputs
 template <class T>
 constexpr int64_t kPooledWidth = droveway::kPooledRowBytes / int64_t(sizeof(T));
-
-Dtype sum_dtype(Dtype dtype) { return dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
-constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // The columns of a tile: each vector has a place of its own, and all move by offset[k].
 template <class T>
@@ -73,9 +68,6 @@ struct WindowTiles<T, Indices<I...>> {
   static constexpr void (*of_height[])(const WindowTile<T>&) = {window_tile<T, I + 1>...};
 };
 
-int64_t panels(int64_t rows) { return (rows + kRows - 1) / kRows; }
-int64_t row_of(int64_t panel, int64_t rows) { return panel * rows / panels(rows); }
-
 template <class T>
 struct Work {
   const Convolution* convolution;
@@ -91,20 +83,6 @@ struct Work {
 };
 
 template <class T>
-T read(const char* p, Dtype dtype) {
-  if constexpr (sizeof(T) == 4) {
-    if (dtype != Dtype::f32) {
-      float wide;
-      widen_strip(&wide, p, dtype, 1, 1);
-      return wide;
-    }
-  }
-  T value;
-  memcpy(&value, p, sizeof(T));
-  return value;
-}
-
-template <class T>
 void pack_weights(const Work<T>& work) {
   const Convolution& c = *work.convolution;
   const ptrdiff_t size = ptrdiff_t(dtype_size(c.dtype));
@@ -118,18 +96,14 @@ void pack_weights(const Work<T>& work) {
             for (int64_t o = row; o < end; ++o) {
               const int64_t at = g * c.weight_step[0] + o * c.weight_step[1] + i * c.weight_step[2] +
                                  ty * c.weight_step[3] + tx * c.weight_step[4];
-              *to++ = read<T>(static_cast<const char*>(c.weight) + at * size, c.dtype);
+              *to++ = element<T>(static_cast<const char*>(c.weight) + at * size, c.dtype);
             }
     }
   }
   if (work.bias != nullptr)
     for (int64_t o = 0; o < c.groups * c.outputs; ++o)
-      work.bias[o] = read<T>(static_cast<const char*>(c.bias) + o * size, c.dtype);
-  ptrdiff_t* offset = work.offset;
-  for (int64_t i = 0; i < c.inputs; ++i)
-    for (int64_t ty = 0; ty < c.y.taps; ++ty)
-      for (int64_t tx = 0; tx < c.x.taps; ++tx)
-        *offset++ = i * ptrdiff_t(work.planes.size()) + tap_offset(work.planes, c.y, c.x, ty, tx);
+      work.bias[o] = element<T>(static_cast<const char*>(c.bias) + o * size, c.dtype);
+  tap_offsets(work.offset, work.planes, c.y, c.x, c.inputs);
 }
 
 template <class T>

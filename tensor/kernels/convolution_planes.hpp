@@ -2,12 +2,23 @@
 // strides, so that the inputs under one tap of neighbouring outputs are neighbours, and those of rows a pitch apart.
 #pragma once
 #include "convolution.hpp"
+#include "lane_pairs.hpp"
 #include "product_pack.hpp"
 
 namespace DW_ISA {
 namespace {
 
 using droveway::Window;
+
+constexpr size_t kImagesBytes = size_t{1} << 19;  // of planes laid out at a time: they fit the second-level cache
+constexpr double kParallelFlops = double(size_t{1} << 22);
+
+inline Dtype sum_dtype(Dtype dtype) { return dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
+constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Rows of a product (output channels, or taps) are cut into panels of nearly equal height.
+inline int64_t panels(int64_t rows) { return (rows + kRows - 1) / kRows; }
+inline int64_t row_of(int64_t panel, int64_t rows) { return panel * rows / panels(rows); }
 
 inline int64_t below(const Window& w) { return (w.taps - 1) * w.dilation < 0 ? (w.taps - 1) * w.dilation : 0; }
 // The first input that any output meets, and how many there are from it to the last one.
@@ -43,7 +54,73 @@ DW_INLINE void copy_row(T* to, const T* from, size_t n) {
   for (size_t i = 0; i < n; i += size_t(V::width)) store_partial(to + i, n - i, V::load_partial(from + i, n - i, T(0)));
 }
 
-// Copies one channel. `clear` writes the zeros around it, which stay where they are for the next image. Reads beyond a row of outputs stay inside the plane and the slack behind the last one.
+// The offsets of all taps of all channels of a group, k after k.
+inline void tap_offsets(ptrdiff_t* offset, const Planes& planes, const Window& y, const Window& x, int64_t inputs) {
+  for (int64_t i = 0; i < inputs; ++i)
+    for (int64_t ty = 0; ty < y.taps; ++ty)
+      for (int64_t tx = 0; tx < x.taps; ++tx)
+        *offset++ = i * ptrdiff_t(planes.size()) + tap_offset(planes, y, x, ty, tx);
+}
+
+// An element in the type of sums.
+template <class T>
+DW_INLINE T element(const char* from, Dtype dtype) {
+  T value;
+  if constexpr (sizeof(T) == 4) {
+    if (dtype != Dtype::f32) {
+      widen_strip(&value, from, dtype, 1, 1);
+      return value;
+    }
+  }
+  memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+// to[i] = from[2 · i] for i < n.
+template <class T>
+DW_INLINE void copy_every_second(T* to, const T* from, size_t n) {
+  using V = Lanes<T>;
+  constexpr size_t width = size_t(V::width);
+  for (size_t i = 0; i < n; i += width) {
+    const size_t reach = 2 * (n - i) - 1;
+    const V a = V::load_partial(from + 2 * i, reach, T(0));
+    const V b = V::load_partial(from + 2 * i + width, reach > width ? reach - width : 0, T(0));
+    store_partial(to + i, n - i, evens(a, b));
+  }
+}
+
+// A row of inputs from `from` on, the first of which lies in column `place`: inputs that lie a stride apart come together.
+template <class T>
+void lay_out_row(T* to, int64_t part, const Window& x, int64_t place, const char* from, Dtype dtype, int64_t column_step,
+                 int64_t count) {
+  const ptrdiff_t size = ptrdiff_t(dtype_size(dtype)), step = ptrdiff_t(column_step) * size;
+  const bool native = dtype == (sizeof(T) == 4 ? Dtype::f32 : Dtype::f64);
+  if (x.stride != 1 && x.spread != 1) {
+    for (int64_t j = 0; j < count; ++j) {
+      const int64_t at = place + j * x.spread;
+      to[at % x.stride * part + at / x.stride] = element<T>(from + j * step, dtype);
+    }
+    return;
+  }
+  if (x.stride == 1) {
+    T* out = to + place;
+    for (int64_t j = 0; j < count; ++j) out[j * x.spread] = element<T>(from + j * step, dtype);
+    return;
+  }
+  for (int64_t j = 0; j < x.stride && j < count; ++j) {  // without spread: input j + i · stride lies i after input j
+    T* out = to + (place + j) % x.stride * part + (place + j) / x.stride;
+    const int64_t n = (count - j + x.stride - 1) / x.stride;
+    const char* source = from + j * step;
+    if (native && column_step == 1 && x.stride == 2) {
+      copy_every_second(out, reinterpret_cast<const T*>(source), size_t(n));
+      continue;
+    }
+    for (int64_t i = 0; i < n; ++i) out[i] = element<T>(source + i * x.stride * step, dtype);
+  }
+}
+
+// Copies one channel. `clear` writes the zeros around it, which stay where they are for the next image. Reads beyond a
+// row of outputs stay inside the plane and the slack behind the last one.
 template <class T>
 void lay_out(T* plane, const Planes& planes, const Window& y, const Window& x, const char* channel, Dtype dtype,
              int64_t row_step, int64_t column_step, bool clear) {
@@ -75,17 +152,7 @@ void lay_out(T* plane, const Planes& planes, const Window& y, const Window& x, c
         continue;
       }
     }
-    for (int64_t j = first; j < end; ++j, from += column_step * size) {
-      const int64_t place = j * x.spread - from_column;
-      T value;
-      if constexpr (sizeof(T) == 4) {
-        if (dtype == Dtype::f32) memcpy(&value, from, sizeof(T));
-        else widen_strip(&value, from, dtype, 1, 1);
-      } else {
-        memcpy(&value, from, sizeof(T));
-      }
-      to[place % x.stride * planes.part() + place / x.stride] = value;
-    }
+    lay_out_row(to, planes.part(), x, first * x.spread - from_column, from, dtype, column_step, end - first);
   }
 }
 

@@ -12,15 +12,7 @@ namespace {
 
 using droveway::WeightGradient;
 
-constexpr size_t kImagesBytes = size_t{1} << 19;
-constexpr double kParallelFlops = double(size_t{1} << 22);
-
-Dtype sum_dtype(Dtype dtype) { return dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
-constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-// Taps are cut into panels of nearly equal height, output channels into vectors of lanes.
-int64_t panels(int64_t rows) { return (rows + kRows - 1) / kRows; }
-int64_t row_of(int64_t panel, int64_t rows) { return panel * rows / panels(rows); }
+// Output channels are cut into vectors of lanes.
 template <class T>
 int64_t lane_groups(const WeightGradient& w) {
   return (w.outputs + kColumns<T> - 1) / kColumns<T>;
@@ -211,11 +203,7 @@ void run(const WeightGradient& w, char* workspace) {
   work.plane = reinterpret_cast<T*>(workspace + layout.plane);
   work.packed = reinterpret_cast<T*>(workspace + layout.packed);
   memset(workspace + layout.chain, 0, layout.plane - layout.chain);
-  ptrdiff_t* offset = work.offset;
-  for (int64_t i = 0; i < w.inputs; ++i)
-    for (int64_t ty = 0; ty < w.y.taps; ++ty)
-      for (int64_t tx = 0; tx < w.x.taps; ++tx)
-        *offset++ = i * ptrdiff_t(work.planes.size()) + tap_offset(work.planes, w.y, w.x, ty, tx);
+  tap_offsets(work.offset, work.planes, w.y, w.x, w.inputs);
   const double flops = double(w.images * w.groups * w.outputs) * double(work.depth) * double(w.y.output * w.x.output);
   const int threads = flops < kParallelFlops ? 1 : 1024;
   const size_t tiles = size_t(w.groups * lane_groups<T>(w) * panels(work.depth));
