@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tensor.primitives.rules import Dims, apply, batch_size, expand_to, front
+from tensor.primitives.rules import BatchRule, Dims, apply, batch_size, expand_to, front
 from tensor.primitives.spec import Spec
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "in_front",
     "joined_starts",
     "leading_of",
+    "more_groups",
     "own_batch",
     "places",
     "spread",
@@ -80,6 +81,52 @@ def joined_starts(starts: Tensor, count: int) -> Tensor:
     wrong = (starts[:, 0] != 0) | (starts[:, m] != count)
     last = where(wrong.any(), -1, full((1,), n * count, dtype="int64", device=starts.device))
     return concat([flat(starts[:, :m] + _numbers(starts, n, count)), last])
+
+
+def more_groups(*kinds: str, result: str = "image") -> BatchRule:
+    """For rows of convolutions, whose inputs are an "image" [n, channels, …] or "weights" [outputs, …], one a channel.
+
+    A batch of nothing but images is more images. Else the elements' channels are groups of one convolution: each output
+    is the same sum in the same order.
+    """
+
+    def rule(primitive: Any, inputs: tuple[Tensor, ...], dims: Dims, params: Any) -> tuple[Any, Any]:
+        n = batch_size(inputs, dims)
+        if n == 0:
+            return _none_of(primitive, inputs, dims, params)
+        if result == "image" and all((d is not None) == (kind == "image") for d, kind in zip(dims, kinds, strict=True)):
+            moved = tuple(x if d is None else flat(front(x, d)) for x, d in zip(inputs, dims, strict=True))
+            return _each(apply(primitive, moved, params), lambda r: r.reshape((n, r.shape[0] // n, *r.shape[1:])), 0)
+        _, whole = spread(inputs, dims)
+        beside = [
+            x.permute((1, 0, *range(2, x.ndim))).reshape((x.shape[1], n * x.shape[2], *x.shape[3:]))
+            if kind == "image"
+            else flat(x)
+            for x, kind in zip(whole, kinds, strict=True)
+        ]
+        found = apply(primitive, tuple(beside), {**params, "groups": n * params["groups"]})
+        if result == "image":
+            return _each(found, lambda r: r.reshape((r.shape[0], n, r.shape[1] // n, *r.shape[2:])), 1)
+        return _each(found, lambda r: r.reshape((n, r.shape[0] // n, *r.shape[1:])), 0)
+
+    return BatchRule(rule)
+
+
+def _each(result: Any, fn: Callable[[Tensor], Tensor], dim: int) -> tuple[Any, Any]:
+    """fn on the result or on each of several, with where their batch is."""
+    return (tuple(map(fn, result)), (dim,) * len(result)) if isinstance(result, tuple) else (fn(result), dim)
+
+
+def _none_of(primitive: Any, inputs: tuple[Tensor, ...], dims: Dims, params: Any) -> tuple[Any, Any]:
+    """The results for a batch of no elements."""
+    from tensor.functions.creation import zeros
+
+    one = [
+        Spec(x.shape if d is None else (*x.shape[:d], *x.shape[d + 1 :]), x.dtype, x.device)
+        for x, d in zip(inputs, dims, strict=True)
+    ]
+    outs = tuple(zeros((0, *s.shape), dtype=s.dtype, device=s.device) for s in primitive.specs_of(one, params))
+    return (outs, (0,) * len(outs)) if len(outs) > 1 else (outs[0], 0)
 
 
 def own_batch(primitive: Any, inputs: tuple[Tensor, ...], dims: Dims, params: Any) -> tuple[Any, Any]:

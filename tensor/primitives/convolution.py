@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
+from tensor.primitives.blocks import more_groups
 from tensor.primitives.contraction import activated, activation_code, through_activation
 from tensor.primitives.primitive import FLOATS, Params, Primitive, Sample, keep
 from tensor.primitives.registry import register
-from tensor.primitives.rules import BatchRule, Dims, apply, batch_size, call, equal_dtypes, expand_to, front, loop_batch
+from tensor.primitives.rules import BatchRule, Dims, apply, batch_size, call, equal_dtypes, expand_to, front
 from tensor.primitives.spec import Spec, name_of, total_bytes
 
 if TYPE_CHECKING:
@@ -230,22 +231,6 @@ def _merged(x: Tensor) -> Tensor:
     return x.reshape((x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _images_batched(*images: int) -> BatchRule:
-    """A batch of images is more images, as long as only the inputs named have one; else the row once an element."""
-
-    def rule(primitive: Primitive, inputs: tuple[Tensor, ...], dims: Dims, params: Params) -> tuple[Any, Any]:
-        if any((d is not None) != (i in images) for i, d in enumerate(dims)):
-            return loop_batch(primitive, inputs, dims, params)
-        n = batch_size(inputs, dims)
-        moved = tuple(x if d is None else _merged(front(x, d)) for x, d in zip(inputs, dims, strict=True))
-        result = apply(primitive, moved, params)
-        if isinstance(result, tuple):
-            return tuple(r.reshape((n, r.shape[0] // n, *r.shape[1:])) for r in result), (0,) * len(result)
-        return result.reshape((n, result.shape[0] // n, *result.shape[1:])), 0
-
-    return BatchRule(rule)
-
-
 def _planes_batched() -> BatchRule:
     """For pooling: every input is an image; those without a batch are repeated."""
 
@@ -364,7 +349,7 @@ CONV: Primitive = register(
         keeps=keep(inputs=(0, 1)),
         vjp=_conv_gradients,
         jvp=lambda tangents, node: _bilinear(CONV, tangents, node),
-        batch=_images_batched(0),
+        batch=more_groups("image", "weights"),
         cost=_conv_cost,
         samples=_conv_samples,
         oracle=_conv_oracle,
@@ -383,7 +368,7 @@ CONV_TRANSPOSE: Primitive = register(
         keeps=keep(inputs=(0, 1)),
         vjp=_conv_transpose_gradients,
         jvp=lambda tangents, node: _bilinear(CONV_TRANSPOSE, tangents, node),
-        batch=_images_batched(0),
+        batch=more_groups("image", "weights"),
         cost=_conv_transpose_cost,
         samples=_conv_transpose_samples,
     )
@@ -401,6 +386,7 @@ CONV_WEIGHT_GRADIENT: Primitive = register(
         keeps=keep(inputs=(0, 1)),
         vjp=_weight_gradient_gradients,
         jvp=lambda tangents, node: _bilinear(CONV_WEIGHT_GRADIENT, tangents, node),
+        batch=more_groups("image", "image", result="weights"),
         cost=_weight_gradient_cost,
         samples=_weight_gradient_samples,
         oracle=_weight_gradient_oracle,
@@ -468,6 +454,7 @@ CONV_AFFINE: Primitive = register(
         twin=_conv_affine_twin,
         keeps=keep(inputs=(0, 1, 2), outputs=(0,)),
         vjp=_conv_affine_gradients,
+        batch=more_groups("image", "weights", "weights"),
         cost=_conv_cost,
         samples=_conv_affine_samples,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensor import _kernels
 from tensor.errors import ShapeError
+from tensor.primitives.blocks import more_groups
 from tensor.primitives.contraction import activation_code
 from tensor.primitives.convolution import CONV_AFFINE, conv_params
 from tensor.primitives.pooling import MAX_POOL
@@ -97,6 +98,7 @@ CONV_MAX_POOL: Primitive = register(
         dtypes=("float32", "float64"),
         kernel=_kernel,
         twin=_twin,
+        batch=more_groups("image", "weights", "weights"),
         cost=_cost,
         samples=_samples,
     )

@@ -10,6 +10,7 @@ import pytest
 
 import tensor as tn
 from tensor import _kernels
+from tensor.primitives.convolution import conv_params
 from tensor.primitives.registry import all_rows, row
 
 SPARSE = ("spmm_csr", "spmm_coo", "sddmm", "bsmm", "csr_rows")
@@ -25,6 +26,8 @@ def starts_of(rng: np.random.Generator, m: int, stored: int) -> Any:
 
 def problem(name: str, rng: np.random.Generator) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arrays and params of one call; every call has the same shapes and its own indices."""
+    if name in CONVOLUTIONS:
+        return convolution(name, rng)
     m, k, n, stored = 4, 5, 3, 7
     values = rng.normal(size=stored).astype(np.float32)
     dense = rng.normal(size=(k, n)).astype(np.float32)
@@ -62,7 +65,22 @@ def problem(name: str, rng: np.random.Generator) -> tuple[tuple[Any, ...], dict[
     return (a, a_scale, codes, scale, bias), {}
 
 
-NAMES = (*SPARSE, "put_rows", "unique_groups", "nonzero", "affine", "quantised_matmul")
+def convolution(name: str, rng: np.random.Generator) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """One of two groups, with a stride, a padding and taps of its own."""
+    x, w, g = rng.normal(size=(2, 4, 6, 5)), rng.normal(size=(6, 2, 3, 2)), rng.normal(size=(2, 6, 3, 6))
+    params = conv_params((2, 1), (1, 1), (1, 1), 2)
+    arrays = {
+        "conv": ((x, w), {"output": (3, 6)}),
+        "conv_transpose": ((g, w), {"output": (6, 5)}),
+        "conv_weight_gradient": ((x, g), {"kernel": (3, 2)}),
+        "conv_affine": ((x, w, rng.normal(size=6)), {"output": (3, 6), "activation": "tanh"}),
+    }
+    inputs, more = arrays[name]
+    return tuple(a.astype(np.float32) for a in inputs), {**params, **more}
+
+
+CONVOLUTIONS = ("conv", "conv_transpose", "conv_weight_gradient", "conv_affine")
+NAMES = (*SPARSE, *CONVOLUTIONS, "put_rows", "unique_groups", "nonzero", "affine", "quantised_matmul")
 
 
 def together(outs: Any) -> tuple[Any, ...]:
@@ -120,7 +138,7 @@ def test_a_batch_of_none_has_the_shapes_of_its_elements(name: str) -> None:
         assert [x.shape for x in outs] == [(0, *x.shape) for x in one]
 
 
-@pytest.mark.parametrize("name", ["put_rows", "spmm_csr", "spmm_coo", "sddmm", "bsmm", "affine"])
+@pytest.mark.parametrize("name", ["put_rows", "spmm_csr", "spmm_coo", "sddmm", "bsmm", "affine", *CONVOLUTIONS])
 def test_gradients_of_batches_equal_a_loop(name: str) -> None:
     rng = np.random.default_rng(7)
     problems = [problem(name, rng) for _ in range(3)]
@@ -190,7 +208,6 @@ def test_nonzero_refuses_an_element_with_another_count(device: str) -> None:
 
 def test_every_row_has_every_field() -> None:
     """Shapes and dtypes, a twin, what runs it on each device, derivatives, batches, transpose, sharding, cost."""
-    looped = {"conv_affine", "conv_weight_gradient"}
     for found in all_rows():
         name = found.name
         assert callable(found.shape) and found.dtypes and found.summary.endswith("."), name
@@ -198,7 +215,7 @@ def test_every_row_has_every_field() -> None:
         assert list(found.devices) == ["cpu", "ref", "cuda", "webgpu", "npu"], name
         assert found.devices["cpu"] in ("kernel", "view") and found.devices["ref"] in ("twin", "view"), name
         assert set(list(found.devices.values())[2:]) == {"open"}, name
-        assert callable(found.batch) or found.in_place or name in looped, f"{name} has no batching rule"
+        assert callable(found.batch) or found.in_place, f"{name} has no batching rule"
         assert found.sharding == "open" and callable(found.cost) and callable(found.samples), name
         if found.differentiable:
             assert callable(found.vjp), name
