@@ -9,8 +9,9 @@ product, else the product moves to the chain. A step that overwrites memory is n
 
 from __future__ import annotations
 
+from tensor.graph.fusion import as_program
 from tensor.graph.graph import Graph, Step
-from tensor.primitives.fused import FIRST_INPUT, FIRST_OUT, FUSED, Program
+from tensor.primitives.fused import FUSED
 from tensor.primitives.fused_product import FUSED_PRODUCT, place_of_product
 from tensor.primitives.spec import Spec, total_bytes
 
@@ -81,21 +82,10 @@ def _merged(graph: Graph, product: Step, step: Step, keeps: bool) -> Step | None
     v = product.outputs[0]
     if not _pays(graph.specs[v]):
         return None
-    if step.primitive is FUSED:
-        program: Program = step.params["program"]
-        if program.end:
-            return None
-        inputs = step.inputs
-    else:
-        inputs = tuple(dict.fromkeys(step.inputs))
-        operands = tuple(FIRST_INPUT + inputs.index(u) for u in step.inputs)
-        name = step.primitive.op_name or ""
-        made = graph.specs[step.outputs[0]].dtype.name
-        program = Program(
-            ((name, FIRST_OUT, operands, made if name == "cast" else ""),),
-            tuple(graph.specs[u].dtype.name for u in inputs),
-            (made,),
-        )
+    found = as_program(graph, step)
+    if found is None or found[0].end:
+        return None
+    program, inputs = found
     first = inputs.index(v)
     order = (v, *(u for u in inputs if u != v))
     program = program.with_inputs((first, *(j for j in range(len(inputs)) if j != first)))

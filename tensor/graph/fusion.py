@@ -7,23 +7,27 @@ them; a step that overwrites memory is never moved past, so groups lie between t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
+from tensor import _kernels
 from tensor.graph.graph import Graph, Step
 from tensor.primitives.fused import FIRST_INPUT, FIRST_OUT, FUSED, Program
+from tensor.primitives.registry import row
+from tensor.primitives.spec import Spec
 
-__all__ = ["fuse", "ordered"]
+__all__ = ["as_program", "fuse", "ordered"]
 
 _MEMBERS = 192  # of a group: a program has room for 256 steps
 _NEAR = 8  # steps: a chain does not reach further back, or what it holds would live for long
 _WHOLE, _WINDOW = 4096, 512  # steps: longer lists are fused window by window
 _TEMPORARIES, _INPUTS, _OUTS = 8, 56, 8  # what a program has room for
-_ENDS = {"sum": "sum", "max": "maximum", "min": "minimum"}
+_ENDS = {"sum": "sum", "mean": "sum", "max": "maximum", "min": "minimum"}
 
 
-def fuse(graph: Graph) -> Graph:
-    """The graph with its elementwise chains fused."""
+def fuse(graph: Graph, body: bool = False) -> Graph:
+    """The graph with its elementwise chains fused. A body, which has no constants, gets none by that."""
     steps: list[Step] = []
     needed = _last_needs(graph)
     part: list[Step] = []
@@ -31,10 +35,10 @@ def fuse(graph: Graph) -> Graph:
         if not step.changes:
             part.append(step)
             continue
-        steps += _fuse_part(graph, part, needed)
+        steps += _fuse_part(graph, part, needed, body)
         steps.append(step)
         part = []
-    steps += _fuse_part(graph, part, needed)
+    steps += _fuse_part(graph, part, needed, body)
     return Graph(graph.name, graph.specs, graph.inputs, graph.constants, steps, graph.outputs)
 
 
@@ -74,7 +78,7 @@ def _fusable(graph: Graph, step: Step) -> bool:
     return step.primitive.op >= 0 and len(step.outputs) == 1 and not step.is_view
 
 
-def _fuse_part(graph: Graph, steps: list[Step], needs: dict[int, list[Any]]) -> list[Step]:
+def _fuse_part(graph: Graph, steps: list[Step], needs: dict[int, list[Any]], body: bool) -> list[Step]:
     nodes: list[Step | _Group] = []
     window = len(steps) if len(steps) <= _WHOLE else _WINDOW  # grouping looks at all pairs
     for first in range(0, len(steps), max(window, 1)):
@@ -82,7 +86,7 @@ def _fuse_part(graph: Graph, steps: list[Step], needs: dict[int, list[Any]]) -> 
     out: list[Step] = []
     for node in ordered(nodes):
         out += [node] if isinstance(node, Step) else _compiled(graph, node.steps, needs)
-    return _with_ends(graph, out, needs)
+    return _with_ends(graph, out, needs, body)
 
 
 def _grouped(graph: Graph, steps: list[Step]) -> list[Step | _Group]:
@@ -242,46 +246,81 @@ def _program(graph: Graph, members: list[Step], needs: dict[int, list[Any]]) -> 
     return Step(FUSED, tuple(inputs), tuple(outs), {"program": program}) if program.runs() else None
 
 
-def _with_ends(graph: Graph, steps: Iterable[Step], needs: dict[int, list[Any]]) -> list[Step]:
-    """A fused step whose only result is read by a reduction alone takes that reduction in."""
+def _with_ends(graph: Graph, steps: Iterable[Step], needs: dict[int, list[Any]], body: bool) -> list[Step]:
+    """A chain whose only result is read by a reduction alone takes that reduction in."""
     out: list[Step] = []
     at: dict[int, int] = {}  # value → where in `out` its step is
     for step in steps:
-        ended = _ended(graph, step, out, at, needs)
-        if ended is not None:
-            where, merged = ended
-            out[where] = merged
-            at[step.outputs[0]] = where
+        ended = _ended(graph, step, out, at, needs, body)
+        if ended is None:
+            for v in step.outputs:
+                at[v] = len(out)
+            out.append(step)
             continue
-        for v in step.outputs:
-            at[v] = len(out)
-        out.append(step)
+        where, merged, after = ended
+        out[where] = merged
+        at[merged.outputs[0]] = where
+        for s in after:
+            at[s.outputs[0]] = len(out)
+            out.append(s)
     return out
 
 
 def _ended(
-    graph: Graph, step: Step, out: list[Step], at: dict[int, int], needs: dict[int, list[Any]]
-) -> tuple[int, Step] | None:
-    end = _ENDS.get(step.primitive.name)
-    if end is None or len(step.inputs) != 1 or step.inputs[0] not in at:
+    graph: Graph, step: Step, out: list[Step], at: dict[int, int], needs: dict[int, list[Any]], body: bool
+) -> tuple[int, Step, list[Step]] | None:
+    """Where the chain is, the two as one step, and what is left to do: the division of a mean, the kept dimensions."""
+    name = step.primitive.name
+    if name not in _ENDS or len(step.inputs) != 1 or step.inputs[0] not in at or (body and name == "mean"):
         return None
     v, params = step.inputs[0], step.params or {}
     before = out[at[v]]
-    if before.primitive is not FUSED or before.outputs != (v,) or len(needs[v]) != 1:
+    if before.outputs != (v,) or len(needs[v]) != 1:
         return None
     spec, result = graph.specs[v], graph.specs[step.outputs[0]]
     rank = len(spec.shape)
     axes = params.get("axis") if params.get("axis") is not None else tuple(range(rank))
-    if params.get("keepdims") or not axes or tuple(axes) != tuple(range(rank - len(axes), rank)):
+    count = math.prod(spec.shape[rank - len(axes or ()) :])
+    if not count or not axes or tuple(axes) != tuple(range(rank - len(axes), rank)):
         return None
     if spec.dtype.name not in ("float32", "float64") or result.dtype.name != spec.dtype.name:
         return None
-    program: Program = before.params["program"]
+    found = as_program(graph, before)
+    if found is None:
+        return None
+    program, inputs = found
     last = program.steps[-1]
     if program.end or last[1] != FIRST_OUT or any(FIRST_OUT in s[2] for s in program.steps):
         return None
     whole = (*program.steps[:-1], (last[0], 0, last[2], last[3]))
-    merged = Program(whole, program.inputs, program.outs, end, len(axes))
+    merged = Program(whole, program.inputs, program.outs, _ENDS[name], len(axes))
     if not merged.runs():
         return None
-    return at[v], Step(FUSED, before.inputs, step.outputs, {"program": merged})
+    kept = spec.shape[: rank - len(axes)]
+    after: list[Step] = []
+    target = step.outputs[0]
+    if params.get("keepdims"):
+        flat = graph.value(Spec(kept, result.dtype, result.device))
+        after.append(Step(row("reshape", "structural"), (flat,), (target,), {"shape": result.shape}))
+        target = flat
+    if name == "mean":
+        total = graph.value(Spec(kept, result.dtype, result.device))
+        divisor = graph.value(Spec((), result.dtype, result.device))
+        graph.constants[divisor] = _kernels.asarray(float(count), result.dtype)
+        after.insert(0, Step(row("div", "elementwise"), (total, divisor), (target,)))
+        target = total
+    return at[v], Step(FUSED, inputs, (target,), {"program": merged}), after
+
+
+def as_program(graph: Graph, step: Step) -> tuple[Program, tuple[int, ...]] | None:
+    """The program of a chain or of a single elementwise step, and what it reads; None for other steps."""
+    if step.primitive is FUSED:
+        return step.params["program"], step.inputs
+    if not _fusable(graph, step):
+        return None
+    inputs = tuple(dict.fromkeys(step.inputs))
+    operands = tuple(FIRST_INPUT + inputs.index(u) for u in step.inputs)
+    name = step.primitive.op_name or ""
+    made = graph.specs[step.outputs[0]].dtype.name
+    types = tuple(graph.specs[u].dtype.name for u in inputs)
+    return Program(((name, FIRST_OUT, operands, made if name == "cast" else ""),), types, (made,)), inputs

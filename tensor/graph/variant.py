@@ -126,9 +126,10 @@ class Variant:
         return graph, plan
 
 
-def _fused(graph: Graph) -> Graph:
+def _fused(graph: Graph, body: bool = False) -> Graph:
     """The graph with its chains fused, and those of its bodies."""
-    return fuse(needed(with_softmax(with_convolutions(with_bodies(graph, lambda body: renumbered(_fused(body)))))))
+    inside = with_bodies(graph, lambda inner: renumbered(_fused(inner, True)))
+    return fuse(needed(with_softmax(with_convolutions(inside))), body)
 
 
 def _room() -> tuple[int | None, Any]:

@@ -83,8 +83,8 @@ def _ask(step: Step, values: list[tuple[Spec, Any]], outs: list[tuple[Spec, Any]
     before = _kernels.only_workspace(True)
     try:
         kernel(tuple(given[: len(outs)]), tuple(given[len(outs) :]), step.params)
-    except (ValueError, IndexError, MemoryError):
-        pass  # what the kernel says to zeros, after it took its memory
+    except Exception:  # what the kernel says to zeros after it took its memory, or to params that nothing can run
+        pass
     finally:
         _kernels.only_workspace(before)
         _kernels.active_budgets.reset(token)

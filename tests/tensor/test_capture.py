@@ -336,6 +336,25 @@ def test_zeros_of_both_signs_among_the_arguments_are_two_graphs() -> None:
     assert [str(f(x, c).tolist()) for c in (0.0, -0.0, 0.0)] == ["[0.0]", "[-0.0]", "[0.0]"]
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("shape", [(7, 5000), (3, 4, 70), (9, 3), (2, 1), (5000,)])
+def test_reductions_over_the_last_dimensions_take_in_chains_and_single_steps(shape, keepdims: bool) -> None:
+    rng = np.random.default_rng(4)
+    x, y = drawn(rng, *shape), drawn(rng, shape[-1])
+
+    def fn(x, y):
+        sizes = tn.max(tn.exp(tn.sin(tn.abs(x)) * y), axis=-1, keepdims=keepdims)
+        squares = tn.mean((x - y) ** 2.0, axis=-1, keepdims=keepdims)
+        return sizes, squares, tn.sum(x * y + x, axis=-1, keepdims=keepdims), tn.mean(tn.exp(x)), tn.min(-x, axis=0)
+
+    f = tn.capture(fn)
+    for _ in range(2):
+        assert all(same(a, b) for a, b in zip(f(x, y), fn(x, y), strict=True))
+    names = [s.primitive.name for s in f.graph(x, y).steps]
+    assert names.count("fused") == 4 + (len(shape) == 1)
+    assert not {"max", "mean", "sum"} & set(names)
+
+
 @pytest.mark.parametrize(("m", "k", "n"), [(24, 16, 40), (1024, 8, 1100)])
 def test_what_follows_a_small_or_a_large_product_runs_on_its_rows(m: int, k: int, n: int) -> None:
     rng = np.random.default_rng(10)

@@ -36,7 +36,6 @@ struct Run {
   // of an end
   int64_t columns, rows, blocks;  // blocks of kSumBlock in a row
   char* result;                   // one value for each block of each row, or the out itself where a row is one block
-  int64_t result_step;            // bytes from row to row
 };
 
 // The stages of one range: temporaries, then operands that are not read or written in place.
@@ -141,28 +140,13 @@ void run_block(void* context, size_t block) {
 
 // --- ends
 
-// The value of n ≤ kSumBlock elements.
-void reduce_values(const Run& run, char* values, int64_t n, char* out) {
+// The values of rows of n elements, one after the other, by the kernel of the plain reduction.
+void reduce_values(const Run& run, char* values, int64_t rows, int64_t n, char* out) {
   const Dtype d = run.program->step[run.program->steps - 1].result;
-  if (run.program->end == FusedEnd::sum) {
-    if (d == Dtype::f32) {
-      *reinterpret_cast<float*>(out) = run.table->sum_f32(reinterpret_cast<const float*>(values), 1, size_t(n));
-    } else {
-      *reinterpret_cast<double*>(out) = run.table->sum_f64(reinterpret_cast<const double*>(values), 1, size_t(n));
-    }
-    return;
-  }
-  // The order of a maximum is free: halves on halves.
-  const int op = run.program->end == FusedEnd::maximum ? op_maximum : op_minimum;
-  const ElementwiseLoop loop = run.table->elementwise(op, int(d));
-  const int64_t size = int64_t(dtype_size(d));
-  if (n == 1) loop({values, {values, values, nullptr}, 1, op});  // canonical
-  while (n > 1) {
-    const int64_t half = (n + 1) / 2;
-    loop({values, {values, values + half * size, nullptr}, size_t(n - half), op});
-    n = half;
-  }
-  memcpy(out, values, size_t(size));
+  const FusedEnd end = run.program->end;
+  const Reduce op = end == FusedEnd::sum ? Reduce::sum : end == FusedEnd::maximum ? Reduce::max : Reduce::min;
+  const int64_t shape[2] = {rows, n}, strides[2] = {n, 1}, kept[2] = {rows, 1}, steps[2] = {1, 1};
+  run.table->reduce->reduce(op, {values, d, 2, shape, strides}, 2, {out, d, 2, kept, steps}, 0);
 }
 
 // Blocks first … last − 1 of all blocks of all rows: whole rows where they are short, else blocks of one row.
@@ -176,8 +160,7 @@ void run_blocks_of_end(const Run& run, int64_t first, int64_t last) {
     for (int64_t row = first; row < last;) {
       const int64_t rows = last - row < joined ? last - row : joined;
       run_elements(run, stages, row * run.columns, (row + rows) * run.columns, values);
-      for (int64_t r = 0; r < rows; ++r)
-        reduce_values(run, values + r * run.columns * size, run.columns, run.result + (row + r) * run.result_step);
+      reduce_values(run, values, rows, run.columns, run.result + row * size);
       row += rows;
     }
     return;
@@ -187,7 +170,7 @@ void run_blocks_of_end(const Run& run, int64_t first, int64_t last) {
     const int64_t begin = row * run.columns + block * kSumBlock;
     const int64_t n = run.columns - block * kSumBlock < kSumBlock ? run.columns - block * kSumBlock : kSumBlock;
     run_elements(run, stages, begin, begin + n, values);
-    reduce_values(run, values, n, run.result + b * size);
+    reduce_values(run, values, 1, n, run.result + b * size);
   }
 }
 int64_t blocks_per_item(const Run& run) {
@@ -390,7 +373,6 @@ void FusedProgram::run(const TensorTable& table, const View* out, const View* in
   } else {
     run.result = partial;
   }
-  run.result_step = size;
   const int64_t all = run.rows * run.blocks, per = blocks_per_item(run), items = (all + per - 1) / per;
   if (items > 1 && bytes >= kParallelBytes) dw_parallel(size_t(items), run_item_of_end, &run);
   else run_blocks_of_end(run, 0, all);
@@ -399,7 +381,7 @@ void FusedProgram::run(const TensorTable& table, const View* out, const View* in
     if (run.blocks > 1) {
       for (int64_t r = 0; r < run.rows; ++r) {
         char* row = partial + r * run.blocks * size;
-        if (end != FusedEnd::sum) reduce_values(run, row, run.blocks, values + r * size);
+        if (end != FusedEnd::sum) reduce_values(run, row, 1, run.blocks, values + r * size);
         else if (size == 4) sum_of_blocks(reinterpret_cast<const float*>(row), run.blocks, values + r * size);
         else sum_of_blocks(reinterpret_cast<const double*>(row), run.blocks, values + r * size);
       }
