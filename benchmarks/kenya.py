@@ -119,10 +119,11 @@ An index of 2 bits a coordinate is not in this version: the search above holds 4
 """
 
 
-def environment() -> dict[str, str]:
-    """That of a job: one thread, and nothing that changes kernels."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("DROVEWAY_ISA", "PYTHONPATH"))}
-    return {**kept, **ONE_THREAD}
+def clean_environment() -> None:
+    """One thread, the kernels of this processor, and the package that is installed: for this process's children."""
+    for name in ("DROVEWAY_ISA", "PYTHONPATH"):
+        os.environ.pop(name, None)
+    os.environ.update(ONE_THREAD)
 
 
 def measured(python: str, job: Job, folder: Path) -> dict[str, object] | None:
@@ -190,7 +191,7 @@ def main() -> None:
     chosen = [job for job in JOBS if not asked.jobs or job.script.removesuffix(".py") in asked.jobs]
     if not chosen or (asked.save and asked.jobs):
         parser.error("no such job" if not chosen else "--save takes all jobs")
-    os.environ.update(environment())
+    clean_environment()
     found: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
