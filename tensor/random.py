@@ -18,45 +18,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from operator import index
 from typing import Any
 
 from tensor import _kernels
 from tensor.errors import DtypeError, TraceError
 from tensor.float_mode import plain_mode
-from tensor.primitives import random as rows
-from tensor.random_choices import es_low_rank_correction, gumbel_softmax, masked_categorical, perturbed_argmax
-from tensor.random_distributions import categorical, dropout, exponential, gumbel, truncated_normal
 from tensor.random_stream import Stream, active_capture
 
-__all__ = [
-    "Key",
-    "Stream",
-    "bernoulli",
-    "bits",
-    "categorical",
-    "dropout",
-    "es_low_rank_correction",
-    "exponential",
-    "fold_in",
-    "gumbel",
-    "gumbel_softmax",
-    "masked_categorical",
-    "normal",
-    "permutation",
-    "perturbed_argmax",
-    "randint",
-    "split",
-    "truncated_normal",
-    "uniform",
-]
+__all__ = ["Key", "Stream", "bernoulli", "bits", "fold_in", "normal", "permutation", "randint", "split", "uniform"]
+
+# What is made of these draws lies in modules that load when one of their names is asked for.
+_LATER = {
+    "tensor.random_distributions": "categorical dropout exponential gumbel truncated_normal",
+    "tensor.random_choices": "es_low_rank_correction gumbel_softmax masked_categorical perturbed_argmax",
+}
+_HOME_OF = {name: home for home, names in _LATER.items() for name in names.split()}
+__all__ += list(_HOME_OF)
 
 Tensor = Any
 Shape = int | Sequence[int]
 Dtype = Any
 Device = Any
 
+SPLIT, FOLD_IN = 1, 2  # the last word of a child's counter; draws have 0
+
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_DTYPES = {
+    "uniform": _FLOATS,
+    "normal": _FLOATS,
+    "bits": ("uint32", "uint64"),
+    "randint": _INTEGERS,
+    "bernoulli": ("bool",),
+}
+_HAS_KERNELS = _kernels.isa() != "ref"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'tensor.random' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
 
 
 class Key:
@@ -135,7 +139,7 @@ class Key:
         if self._seed is None and (self.shape != () or self.seeds.is_traced or str(self.seeds.device) != "cpu"):
             return [split(self, i) for i in range(count)]
         numbers = _kernels.arange(0, 1, count, "uint64", self.seeds.device)
-        seeds = _kernels.apply(rows.RANDOM_CHILD, (self.seeds, numbers), {"tag": rows.SPLIT})
+        seeds = _children(self.seeds.expand((count,)), numbers, SPLIT)
         return [Key(seed) for seed in seeds.tolist()]
 
     def uniform(self, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
@@ -182,7 +186,7 @@ def split(key: Key, i: int | Tensor) -> Key:
     >>> f"{split(Key(0), 0).seed:016x}"
     '1348e23f2dce73e5'
     """
-    return _child(key, i, rows.SPLIT, "split", "i")
+    return _child(key, i, SPLIT, "split", "i")
 
 
 def fold_in(key: Key, data: int | Tensor) -> Key:
@@ -193,7 +197,7 @@ def fold_in(key: Key, data: int | Tensor) -> Key:
     >>> fold_in(Key(7), 3) == fold_in(Key(7), 3) != split(Key(7), 3)
     True
     """
-    return _child(key, data, rows.FOLD_IN, "fold_in", "data")
+    return _child(key, data, FOLD_IN, "fold_in", "data")
 
 
 def uniform(key: Key, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
@@ -205,7 +209,7 @@ def uniform(key: Key, shape: Shape, *, offset: int = 0, dtype: Dtype = None, dev
     tensor([[0.399046, 0.88052 ],
             [0.735713, 0.605482]], dtype=float32)
     """
-    return _draw(rows.RANDOM_UNIFORM, "uniform", key, shape, offset, dtype or "float32", device)
+    return _draw("uniform", "uniform", key, shape, offset, dtype or "float32", device)
 
 
 def normal(key: Key, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
@@ -217,7 +221,7 @@ def normal(key: Key, shape: Shape, *, offset: int = 0, dtype: Dtype = None, devi
     >>> normal(Key(0), 2)
     tensor([ 0.991137, -0.924663], dtype=float32)
     """
-    return _draw(rows.RANDOM_NORMAL, "normal", key, shape, offset, dtype or "float32", device)
+    return _draw("normal", "normal", key, shape, offset, dtype or "float32", device)
 
 
 def bits(key: Key, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device: Device = None) -> Tensor:
@@ -226,7 +230,7 @@ def bits(key: Key, shape: Shape, *, offset: int = 0, dtype: Dtype = None, device
     >>> [f"{word:08x}" for word in bits(Key(0), 2).tolist()]
     ['6627e8d5', 'e169c58d']
     """
-    return _draw(rows.RANDOM_BITS, "bits", key, shape, offset, dtype or "uint32", device)
+    return _draw("bits", "bits", key, shape, offset, dtype or "uint32", device)
 
 
 def randint(
@@ -249,7 +253,7 @@ def randint(
         ends = f"{_power(least)} <= low < high <= {_power(above)}"
         kind = "" if name == "int64" else f" for {name}"
         raise ValueError(f"randint: low and high must be {ends}{kind}, got {first} and {last}")
-    return _draw(rows.RANDOM_RANDINT, "randint", key, shape, offset, name, device, low=first, high=last)
+    return _draw("randint", "randint", key, shape, offset, name, device, low=first, high=last)
 
 
 def permutation(key: Key, n: int, *, device: Device = None) -> Tensor:
@@ -263,7 +267,11 @@ def permutation(key: Key, n: int, *, device: Device = None) -> Tensor:
     count = _count(n, "permutation", "n")
     if count >= 2**32:
         raise ValueError(f"permutation: n must be below 2**32, got {count}")
-    words = _draw(rows.RANDOM_BITS, "permutation", key, (count,), 0, "uint64", device)
+    words = _draw("bits", "permutation", key, (count,), 0, "uint64", device)
+    if _direct(words):
+        order = _kernels.empty(words.shape, "int64", None, "random.permutation")
+        _kernels.sort(words, words.ndim - 1, False, None, order)
+        return order
     from tensor.primitives.sorting import ARGSORT
 
     return _kernels.apply(ARGSORT, (words,), {"axis": words.ndim - 1, "descending": False})
@@ -288,7 +296,7 @@ def bernoulli(
     with plain_mode():
         limit = math.ceil(float(p) * 2**24)
     size: Shape = () if shape is None else shape
-    return _draw(rows.RANDOM_BERNOULLI, "bernoulli", key, size, offset, "bool", device, limit=limit)
+    return _draw("bernoulli", "bernoulli", key, size, offset, "bool", device, limit=limit)
 
 
 def _bernoulli_each(key: Key, p: Tensor, shape: Shape | None, offset: int, device: Device) -> Tensor:
@@ -298,7 +306,7 @@ def _bernoulli_each(key: Key, p: Tensor, shape: Shape | None, offset: int, devic
         low, high = float(p.min().item()), float(p.max().item())
         if not (low >= 0 and high <= 1):
             raise ValueError(f"bernoulli: p must be from 0 to 1, got values from {low} to {high}")
-    u = _draw(rows.RANDOM_UNIFORM, "bernoulli", key, p.shape if shape is None else shape, offset, "float32", device)
+    u = _draw("uniform", "bernoulli", key, p.shape if shape is None else shape, offset, "float32", device)
     below = u < p
     if below.shape != u.shape:
         raise ValueError(f"bernoulli: p of shape {p.shape} does not broadcast to {u.shape}")
@@ -308,18 +316,32 @@ def _bernoulli_each(key: Key, p: Tensor, shape: Shape | None, offset: int, devic
 # --- what all of them share ------------------------------------------------------------------------------------------
 
 
+def _direct(x: Tensor) -> bool:
+    """Whether kernels may be called on x at once: nothing follows it, no twin has to run. Rows are not even loaded."""
+    return _HAS_KERNELS and not x.is_traced and x.device == "cpu"
+
+
 def _draw(
-    row: Any, name: str, key: Key, shape: Shape, offset: int, dtype: Dtype, device: Device, **more: int
+    kind: str, name: str, key: Key, shape: Shape, offset: int, dtype: Dtype, device: Device, **more: int
 ) -> Tensor:
+    """A draw of that kind for the public function `name`; `more` are the further params of its row."""
     sizes, start = sizes_of(shape, name), as_u64(offset, name, "offset")
-    seeds = _seeds(key, name, device)
+    seeds, wanted = _seeds(key, name, device), _name(dtype)
     capture = active_capture()
     if capture is not None and not _followed(seeds):
         raise TraceError(
             f"{name}: the key is the same at each run of {capture.name.removeprefix('capture of ')}, so each would "
             f"repeat these numbers (hint: pass the key as an argument, or draw from a tensor.random.Stream)"
         )
-    return _kernels.apply(row, (seeds,), {"shape": sizes, "offset": start, "dtype": _name(dtype), **more})
+    if wanted in _DTYPES[kind] and _direct(seeds):
+        out = _kernels.empty((*seeds.shape, *sizes), wanted, None, f"random.{name}")
+        low, high = more.get("low", 0), more.get("high", 0)
+        _kernels.random_draw(kind, seeds, start, low % 2**64, more.get("limit", (high - low) % 2**64), out)
+        return out
+    from tensor.primitives.registry import row
+
+    params = {"shape": sizes, "offset": start, "dtype": wanted, **more}
+    return _kernels.apply(row(f"random_{kind}", "random"), (seeds,), params)
 
 
 def require_key(key: Any, name: str) -> None:
@@ -343,13 +365,23 @@ def _followed(x: Tensor) -> bool:
 
 def _child(key: Key, number: int | Tensor, tag: int, function: str, name: str) -> Key:
     seeds = _seeds(key, function, None)
-    if isinstance(number, _kernels.Tensor):
-        if not number.dtype.name.startswith(("int", "uint")):
-            raise DtypeError(f"{function}: {name} must hold integers, got {number.dtype.name}")
+    if not isinstance(number, _kernels.Tensor):
+        which = _kernels.full((), as_u64(number, function, name), "uint64", seeds.device)
+    elif number.dtype.name in _INTEGERS:
         which = number.to("uint64")
     else:
-        which = _kernels.full((), as_u64(number, function, name), "uint64", seeds.device)
-    return Key(_kernels.apply(rows.RANDOM_CHILD, (seeds, which), {"tag": tag}))
+        raise DtypeError(f"{function}: {name} must hold integers, got {number.dtype.name}")
+    return Key(_children(seeds, which, tag))
+
+
+def _children(seeds: Tensor, numbers: Tensor, tag: int) -> Tensor:
+    if seeds.shape == numbers.shape and _direct(seeds) and _direct(numbers):
+        out = _kernels.empty(seeds.shape, "uint64", None, "random.split" if tag == SPLIT else "random.fold_in")
+        _kernels.random_children(seeds, numbers, tag, out)
+        return out
+    from tensor.primitives.registry import row
+
+    return _kernels.apply(row("random_child", "random"), (seeds, numbers), {"tag": tag})
 
 
 def _name(dtype: Dtype) -> str:

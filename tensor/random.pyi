@@ -5,6 +5,10 @@ from typing import Any, SupportsIndex, TypeVar, overload
 from tensor import typed as t
 from tensor._kernels import Dtype as Dtype
 from tensor._kernels import Tensor as Tensor
+from tensor.random_choices import es_low_rank_correction as es_low_rank_correction
+from tensor.random_choices import gumbel_softmax as gumbel_softmax
+from tensor.random_choices import masked_categorical as masked_categorical
+from tensor.random_choices import perturbed_argmax as perturbed_argmax
 
 _K = TypeVar("_K")
 _R = TypeVar("_R")
@@ -13,6 +17,9 @@ _Device = str | None
 _Name = str | type[Any] | None  # of an element type that the checker does not follow
 
 __all__: list[str]
+
+SPLIT: int
+FOLD_IN: int
 
 class Key:
     def __init__(self, seed: SupportsIndex | Tensor[t.UInt64]) -> None: ...

@@ -12,6 +12,7 @@ from tensor.primitives.primitive import FLOATS, INTEGERS, Params, Primitive, Sam
 from tensor.primitives.registry import register
 from tensor.primitives.rules import ELEMENTWISE_BATCH, Dims, apply, broadcast_shapes, expand_to, front
 from tensor.primitives.spec import Spec, total_bytes
+from tensor.random import FOLD_IN, SPLIT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,6 @@ Tensor = Any
 Specs = Sequence[Any]
 
 CATEGORY = "random"
-SPLIT, FOLD_IN = 1, 2  # the last word of a child's counter; draws have 0
 
 
 def _require_keys(name: str, x: Any) -> None:
