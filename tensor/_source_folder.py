@@ -22,3 +22,7 @@ def load_kernels(package: str) -> ModuleType:
             "leave the folder, or run: pip install -e .",
             name=package,
         ) from None
+    except ImportError as error:  # nanobind says no more than that it failed; the reason stands behind it
+        if error.__cause__ is None:
+            raise
+        raise error.__cause__ from None

@@ -85,12 +85,14 @@ def reduced(x: Tensor) -> tuple[Any, ...]:
     name = plain.dtype.name
     if name == "bfloat16":
         plain = bitcast(plain, "uint16")
-    return restored, (memoryview(plain).tobytes(), name, x.shape, x.requires_grad)
+    return restored, (memoryview(plain).tobytes(), name, x.shape, x.requires_grad, str(x.device))
 
 
-def restored(content: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool) -> Tensor:
+def restored(
+    content: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool, device: str = "cpu"
+) -> Tensor:
     """The reverse of `reduced`."""
-    x = empty(shape, dtype)
+    x = empty(shape, dtype, device)
     raw = bitcast(x, "uint16") if dtype == "bfloat16" else x
     if x.size:
         memoryview(raw).cast("B").cast("B", (len(content),))[:] = content

@@ -254,11 +254,14 @@ void bind_draws(nb::module_& m);        // bindings/random.cpp
 void bind_bytes(nb::module_& m);        // bindings/bytes.cpp
 }
 
+static void require_main_interpreter() {  // types and rows are the process's, not the interpreter's
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return;
+  PyErr_SetString(PyExc_ImportError, "tensor works in the main interpreter only, not in a subinterpreter");
+  nb::raise_python_error();
+}
+
 NB_MODULE(_kernels, m) {
-  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {  // types and rows are the process's, not the interpreter's
-    PyErr_SetString(PyExc_ImportError, "tensor works in the main interpreter only, not in a subinterpreter");
-    nb::raise_python_error();
-  }
+  require_main_interpreter();
   area.bind(m);
   bind_runtime(m);
   if (droveway::init_array(m.ptr()) < 0) nb::raise_python_error();
