@@ -88,9 +88,7 @@ def reduced(x: Tensor) -> tuple[Any, ...]:
     return restored, (memoryview(plain).tobytes(), name, x.shape, x.requires_grad, str(x.device))
 
 
-def restored(
-    content: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool, device: str = "cpu"
-) -> Tensor:
+def restored(content: bytes, dtype: str, shape: tuple[int, ...], requires_grad: bool, device: str = "cpu") -> Tensor:
     """The reverse of `reduced`."""
     x = empty(shape, dtype, device)
     raw = bitcast(x, "uint16") if dtype == "bfloat16" else x

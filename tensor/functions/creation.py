@@ -9,6 +9,7 @@ from typing import Any
 from tensor import _kernels
 from tensor.errors import DtypeError, ShapeError
 from tensor.float_mode import plain_mode
+from tensor.functions.axes import tensor_of
 from tensor.functions.dtypes import dtype_of, isdtype
 
 Tensor = Any
@@ -128,21 +129,25 @@ def ones(shape: Shape, *, dtype: Dtype | None = None, device: Device | None = No
 
 def empty_like(x: Tensor, /, *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
     """A tensor of x's shape whose elements are not set."""
+    tensor_of("empty_like", x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
 
 
 def zeros_like(x: Tensor, /, *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
     """Zeros of x's shape, and of its type and device unless others are named."""
+    tensor_of("zeros_like", x)
     return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
 
 
 def ones_like(x: Tensor, /, *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
     """Ones of x's shape, and of its type and device unless others are named."""
+    tensor_of("ones_like", x)
     return ones(x.shape, dtype=x.dtype if dtype is None else dtype, device=x.device if device is None else device)
 
 
 def full_like(x: Tensor, /, fill_value: Any, *, dtype: Dtype | None = None, device: Device | None = None) -> Tensor:
     """One number everywhere, in x's shape, and in its type and device unless others are named."""
+    tensor_of("full_like", x)
     return full(
         x.shape,
         fill_value,
@@ -258,7 +263,7 @@ def eye(
 
 def _below(x: Tensor, k: int, name: str) -> Tensor:
     """Truth where column ≤ row + k, in the shape of x's last two dimensions."""
-    if x.ndim < 2:
+    if tensor_of(name, x).ndim < 2:
         raise ShapeError(f"{name}: x must have at least two dimensions, got shape {x.shape}")
     rows = arange(k, k + x.shape[-2], device=x.device)
     return rows.reshape((-1, 1)) >= arange(x.shape[-1], device=x.device)
@@ -295,7 +300,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     for x in arrays:
-        if x.ndim > 1:
+        if tensor_of("meshgrid", x).ndim > 1:
             raise ShapeError(f"meshgrid: arrays must have one dimension, got shape {x.shape}")
         if x.dtype != arrays[0].dtype:
             raise DtypeError(f"meshgrid: arrays must have one type, got {arrays[0].dtype} and {x.dtype}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from tensor import _kernels
 from tensor.errors import AxisError, DtypeError, ShapeError
+from tensor.functions.axes import tensor_of
 from tensor.functions.call import number
 from tensor.functions.promotion import operands
 from tensor.primitives import registry
@@ -96,7 +97,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
     >>> tn.matrix_transpose(tn.zeros((2, 3, 4))).shape
     (2, 4, 3)
     """
-    if x.ndim < 2:
+    if tensor_of("matrix_transpose", x).ndim < 2:
         raise ShapeError(f"matrix_transpose: expected at least two dimensions, got shape {x.shape}")
     return x.permute((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tensor import _kernels
 from tensor.errors import AxisError, DtypeError, ShapeError
+from tensor.functions.axes import tensor_of
 
 Tensor = Any
 Axes = Any  # int | Sequence[int]
@@ -49,6 +50,7 @@ def _is_row(value: Any) -> bool:
 
 
 def _axis(axis: int, ndim: int, name: str) -> int:
+    axis = _int(axis, f"{name}: axis")
     if not -ndim <= axis < ndim:
         raise AxisError(f"{name}: axis {axis} is out of range for {ndim} dimensions")
     return axis % ndim
@@ -79,12 +81,12 @@ def reshape(x: Tensor, /, shape: Sequence[int], *, copy: bool | None = None) -> 
     >>> reshape(tn.arange(6), (2, -1)).tolist()
     [[0, 1, 2], [3, 4, 5]]
     """
-    return x.reshape(shape, copy=copy)
+    return tensor_of("reshape", x).reshape(shape, copy=copy)
 
 
 def flatten(x: Tensor, /, *, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     """Neighbouring dimensions as one."""
-    return x.flatten(start_axis, end_axis)
+    return tensor_of("flatten", x).flatten(start_axis, end_axis)
 
 
 def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
@@ -94,7 +96,7 @@ def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     >>> permute_dims(tn.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return x.permute(axes)
+    return tensor_of("permute_dims", x).permute(axes)
 
 
 def moveaxis(x: Tensor, source: Axes, destination: Axes, /) -> Tensor:
@@ -104,10 +106,11 @@ def moveaxis(x: Tensor, source: Axes, destination: Axes, /) -> Tensor:
     >>> moveaxis(tn.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    take, put = _axes(source, x.ndim, "moveaxis"), _axes(destination, x.ndim, "moveaxis")
+    ndim = tensor_of("moveaxis", x).ndim
+    take, put = _axes(source, ndim, "moveaxis"), _axes(destination, ndim, "moveaxis")
     if len(take) != len(put):
         raise AxisError(f"moveaxis: {len(take)} source axes for {len(put)} destination axes")
-    order = [d for d in range(x.ndim) if d not in take]
+    order = [d for d in range(ndim) if d not in take]
     for to, a in sorted(zip(put, take, strict=True)):
         order.insert(to, a)
     return x.permute(tuple(order))
@@ -115,7 +118,7 @@ def moveaxis(x: Tensor, source: Axes, destination: Axes, /) -> Tensor:
 
 def squeeze(x: Tensor, /, axis: Axes) -> Tensor:
     """Without the named dimensions, which must have size 1. A view."""
-    return x.squeeze(axis)
+    return tensor_of("squeeze", x).squeeze(axis)
 
 
 def expand_dims(x: Tensor, /, axis: Axes = 0) -> Tensor:
@@ -126,8 +129,8 @@ def expand_dims(x: Tensor, /, axis: Axes = 0) -> Tensor:
     (2, 3, 1)
     """
     if isinstance(axis, int):
-        return x.unsqueeze(axis)
-    given = set(_axes(axis, x.ndim + len(axis), "expand_dims"))
+        return tensor_of("expand_dims", x).unsqueeze(axis)
+    given = set(_axes(axis, tensor_of("expand_dims", x).ndim + len(axis), "expand_dims"))
     rest = iter(x.shape)
     return x.reshape(tuple(1 if d in given else next(rest) for d in range(x.ndim + len(given))))
 
@@ -139,7 +142,7 @@ def flip(x: Tensor, /, *, axis: Axes | None = None) -> Tensor:
     >>> flip(tn.arange(3)).tolist()
     [2, 1, 0]
     """
-    reversed_axes = _axes(axis, x.ndim, "flip")
+    reversed_axes = _axes(axis, tensor_of("flip", x).ndim, "flip")
     return x[tuple(slice(None, None, -1) if d in reversed_axes else slice(None) for d in range(x.ndim))]
 
 
@@ -161,12 +164,12 @@ def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     >>> broadcast_to(tn.arange(2), (2, 2)).tolist()
     [[0, 1], [0, 1]]
     """
-    return x.expand(tuple(shape))
+    return tensor_of("broadcast_to", x).expand(tuple(shape))
 
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
     """All tensors repeated to the shape that they broadcast to. Views."""
-    shape = broadcast_shapes(*(x.shape for x in arrays))
+    shape = broadcast_shapes(*(tensor_of("broadcast_arrays", x).shape for x in arrays))
     return [x.expand(shape) for x in arrays]
 
 
@@ -225,7 +228,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     >>> [v.tolist() for v in unstack(tn.asarray([[1, 2], [3, 4]]), axis=1)]
     [[1, 3], [2, 4]]
     """
-    before = (slice(None),) * _axis(axis, x.ndim, "unstack")
+    before = (slice(None),) * _axis(axis, tensor_of("unstack", x).ndim, "unstack")
     return tuple(x[(*before, i)] for i in range(x.shape[len(before)]))
 
 
@@ -236,7 +239,7 @@ def split(x: Tensor, sizes: int | Sequence[int], /, *, axis: int = 0) -> tuple[T
     >>> [v.tolist() for v in split(tn.arange(5), 2)]
     [[0, 1], [2, 3], [4]]
     """
-    at = _axis(axis, x.ndim, "split")
+    at = _axis(axis, tensor_of("split", x).ndim, "split")
     n = x.shape[at]
     if isinstance(sizes, int):
         if sizes <= 0:
@@ -255,7 +258,7 @@ def chunk(x: Tensor, chunks: int, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """At most so many views of equal length along an axis; the last may be shorter."""
     if chunks <= 0:
         raise ValueError(f"chunk: the number of pieces must be positive, got {chunks}")
-    n = x.shape[_axis(axis, x.ndim, "chunk")]
+    n = x.shape[_axis(axis, tensor_of("chunk", x).ndim, "chunk")]
     return split(x, max(1, -(-n // chunks)), axis=axis)
 
 
@@ -266,6 +269,7 @@ def roll(x: Tensor, /, shift: Axes, *, axis: Axes | None = None) -> Tensor:
     >>> roll(tn.arange(4), 1).tolist()
     [3, 0, 1, 2]
     """
+    tensor_of("roll", x)
     if axis is None:
         if _is_row(shift):
             raise ValueError("roll: several shifts need as many axes")
@@ -295,6 +299,7 @@ def tile(x: Tensor, repetitions: Sequence[int], /) -> Tensor:
     >>> tile(tn.arange(2), (2, 2)).tolist()
     [[0, 1, 0, 1], [0, 1, 0, 1]]
     """
+    tensor_of("tile", x)
     if not _is_row(repetitions):
         raise TypeError(f"tile: repetitions must be a sequence of ints, got {type(repetitions).__name__}")
     times = tuple(_int(t, "tile: repetitions") for t in repetitions)
@@ -315,6 +320,7 @@ def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     >>> repeat(tn.arange(3), 2).tolist()
     [0, 0, 1, 1, 2, 2]
     """
+    tensor_of("repeat", x)
     if axis is None:
         x, axis = x.reshape((-1,)), 0
     at = _axis(axis, x.ndim, "repeat")
@@ -355,6 +361,7 @@ def pad(x: Tensor, widths: Any, /, *, value: complex = 0) -> Tensor:
     >>> pad(tn.asarray([1, 2]), (1, 2)).tolist()
     [0, 1, 2, 0, 0]
     """
+    tensor_of("pad", x)
     if not _is_row(widths):
         raise TypeError(f"pad: widths must be (before, behind), or such a pair for each dimension, got {widths!r}")
     pairs = tuple(widths)

@@ -34,14 +34,20 @@ _FUNCTIONS = {
 }
 
 
+_NUMBERS = (bool, int, float, complex)
+
+
 def _function(row: str) -> Any:
     return getattr(import_module("tensor"), _FUNCTIONS.get(row, row))
 
 
 def _operand(x: Any) -> Any:
     """A Tensor or Python number as it is, an array as a Tensor, None for anything else."""
-    if isinstance(x, (_kernels.Tensor, int, float, complex)):
+    if type(x) in _NUMBERS or isinstance(x, _kernels.Tensor):
         return x
+    for number in _NUMBERS[1:]:  # numpy's scalars and other subclasses as what they stand for
+        if isinstance(x, number):
+            return number(x)
     if hasattr(x, "__array__") or hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__"):
         return _kernels.asarray(x)
     return None

@@ -60,6 +60,8 @@ def _side(what: str, text: str) -> tuple[Group, ...]:
 
 def _sides(pattern: str) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
     what = f"rearrange {pattern!r}"
+    if not isinstance(pattern, str):
+        raise TypeError(f"rearrange: the pattern must be text, got {type(pattern).__name__}")
     parts = pattern.split("->")
     if len(parts) != 2:
         raise ValueError(f"{what}: one '->' between two sides is needed")
@@ -141,6 +143,8 @@ def rearrange(x: Tensor, pattern: str, /, **sizes: int) -> Tensor:
 
 def _packing(what: str, pattern: str) -> tuple[int, int]:
     """How many dimensions stand before and behind the one that packs."""
+    if not isinstance(pattern, str):
+        raise TypeError(f"{what}: the pattern must be text, got {type(pattern).__name__}")
     names = pattern.split()
     if names.count("*") != 1 or not all(n == "*" or n.isidentifier() for n in names) or len(set(names)) < len(names):
         raise ValueError(f"{what}: the pattern must be different names and one *, got {pattern!r}")

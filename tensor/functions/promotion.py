@@ -34,7 +34,9 @@ _DEFAULT = ("bool", "int64", "float32", "complex64")
 
 
 def _name(dtype: Any) -> str:
-    return str(getattr(dtype, "name", dtype))
+    """The name of an element type, of tensor's or by any of its names; DtypeError for anything else."""
+    name = getattr(dtype, "name", dtype)
+    return name if isinstance(name, str) and name in _KINDS else str(_kernels.Dtype(dtype))
 
 
 def _promote(a: str, b: str, what: str) -> str:

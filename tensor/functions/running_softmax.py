@@ -81,6 +81,8 @@ def online_softmax(x: Tensor, /, *, axis: int = -1, state: State | None = None) 
 
 
 def _part(name: str, output: Tensor, highest: Tensor, total: Tensor) -> None:
+    for x in (output, highest, total):
+        tensor_of(name, x)
     if output.ndim < 1 or output.shape[:-1] != highest.shape or highest.shape != total.shape:
         raise ShapeError(
             f"{name}: expected output [..., d], maximum [...] and total [...], got shapes {output.shape}, "

@@ -32,7 +32,9 @@ class Item:
         return 1
 
 
-@pytest.mark.parametrize("change", [list.clear, lambda v: v.extend([1.0] * 10_000), lambda v: v.insert(0, 2.0), lambda v: v.pop()])
+@pytest.mark.parametrize(
+    "change", [list.clear, lambda v: v.extend([1.0] * 10_000), lambda v: v.insert(0, 2.0), lambda v: v.pop()]
+)
 def test_a_list_that_its_elements_change_while_it_is_read_is_an_error(change: Callable[[list[Any]], Any]) -> None:
     values: list[Any] = []
     values += [Item(lambda: change(values)), *[2.0] * 50]
@@ -80,18 +82,21 @@ def test_a_shape_that_its_own_lengths_change_is_read_as_it_was(call: str) -> Non
         assert calls[call]() == (1, 2, 3)
 
 
-class Undecided:
+class Neither:
     def __bool__(self) -> bool:
         raise ArithmeticError("neither")
+
+
+UNDECIDED: Any = Neither()
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: tn.ones((3,)).reshape(3, copy=Undecided()),
-        lambda: tn.asarray([1.0], copy=Undecided()),
-        lambda: tn.from_dlpack(np.ones(3), copy=Undecided()),
-        lambda: tn.ones((3,)).__dlpack__(copy=Undecided()),
+        lambda: tn.ones((3,)).reshape(3, copy=UNDECIDED),
+        lambda: tn.asarray([1.0], copy=UNDECIDED),
+        lambda: tn.from_dlpack(np.ones(3), copy=UNDECIDED),
+        lambda: tn.ones((3,)).__dlpack__(copy=UNDECIDED),
     ],
 )
 def test_a_truth_that_raises_comes_through(call: Callable[[], Any]) -> None:
@@ -102,6 +107,52 @@ def test_a_truth_that_raises_comes_through(call: Callable[[], Any]) -> None:
 def test_axes_beyond_a_machine_word_are_out_of_range() -> None:
     with pytest.raises(tn.AxisError, match=r"^sum: axis 1180591620717411303424 is out of range for 1 dimensions$"):
         tn.ones((3,)).sum(axis=2**70)
+
+
+FIRST = (
+    "broadcast_arrays broadcast_to empty_like expand_dims flatten flip full_like matrix_transpose "
+    "meshgrid moveaxis ones_like pad permute_dims repeat reshape roll split "
+    "squeeze tile tril triu unstack zeros_like"
+)
+
+
+@pytest.mark.parametrize("name", FIRST.split())
+@pytest.mark.parametrize("value", ["abc", None, 3])
+def test_a_function_of_tensors_says_that_it_got_none(name: str, value: Any) -> None:
+    more: dict[str, tuple[Any, ...]] = {
+        "broadcast_to": ((2,),),
+        "full_like": (1,),
+        "moveaxis": (0, 0),
+        "pad": ((0, 1),),
+        "permute_dims": ((0,),),
+        "repeat": (2,),
+        "reshape": ((1,),),
+        "roll": (1,),
+        "split": (1,),
+        "squeeze": (0,),
+        "tile": ((2,),),
+    }
+    with pytest.raises(TypeError, match=rf"^{name}: expected a Tensor, got {type(value).__name__} \(hint: asarray\)$"):
+        getattr(tn, name)(value, *more.get(name, ()))
+
+
+def test_an_endless_shape_is_refused_after_as_many_lengths_as_a_tensor_has_dimensions() -> None:
+    for call in (tn.zeros, tn.ones((1,)).reshape, tn.ones((1,)).expand, tn.ones((1,)).permute):
+        with pytest.raises(tn.ShapeError, match=r": a tensor has at most 16 dimensions, got more$"):
+            call(range(10**15))
+
+
+def test_a_type_that_is_none_is_named_by_every_rule_of_promotion() -> None:
+    for call in (
+        lambda: tn.promote_types("abc", "int8"),
+        lambda: tn.result_type(tn.ones(2), "abc"),
+        lambda: tn.result_type(tn.int8, object),
+    ):
+        with pytest.raises(tn.DtypeError, match=r"^dtype must be one of tensor's element types"):
+            call()
+    x = tn.ones((2,), dtype="uint16")
+    with pytest.raises(tn.DtypeError, match=r"^in place: uint16 cannot take the float32 that uint16 and float give"):
+        x //= np.float64(2)
 
 
 @pytest.mark.parametrize("device", [5, [1, 0], "cpu", object()])
@@ -149,8 +200,12 @@ def test_a_view_whose_elements_share_places_cannot_be_changed() -> None:
             with pytest.raises(tn.ReadOnlyError, match="several elements share one place in memory"):
                 change(x)
     assert (a == np.arange(100)).all()
-    for view in (tn.ones((6, 6)).T[::-2, ::3], tn.ones((3, 4, 5)).permute(2, 0, 1)[:, ::-1], tn.ones((1, 5)).expand(1, 5)):
-        view += 1.0  # distinct places, in whatever order
+    for view in (
+        tn.ones((6, 6)).T[::-2, ::3],
+        tn.ones((3, 4, 5)).permute(2, 0, 1)[:, ::-1],
+        tn.ones((1, 5)).expand(1, 5),
+    ):
+        view.__iadd__(1.0)  # distinct places, in whatever order
         assert view.sum().item() == 2 * view.size
 
 
@@ -162,7 +217,9 @@ def test_booleans_of_other_bytes_than_0_and_1_become_truths() -> None:
     assert tn.asarray(np.array([1, 0], np.uint8).view(np.bool_)).data_address != 0
     with pytest.raises(ValueError, match="whose booleans are not 0 and 1, cannot become a tensor without a copy"):
         tn.asarray(raw.view(np.bool_), copy=False)
-    with pytest.raises(tn.DtypeError, match=r"^bitcast: the bytes of uint8 need not be 0 and 1, as bool's are"):
+    with pytest.raises(
+        tn.DtypeError, match=r"^bitcast: the bytes of a bool are 0 and 1, those of this uint8 tensor are not"
+    ):
         tn.bitcast(tn.asarray(raw), "bool")
 
 
@@ -172,7 +229,7 @@ def test_what_cannot_be_had_without_a_copy_is_refused_if_a_copy_is_forbidden() -
         tn.asarray(odd, copy=False)
     with pytest.raises(ValueError, match=r"^asarray: a range cannot become a tensor without a copy$"):
         tn.asarray(range(3), copy=False)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"^asarray: Python numbers cannot become a tensor without a copy$"):
         tn.asarray([1.0], copy=False)
 
     class Old:  # a producer of before DLPack 1.0, which knows no copy
@@ -189,13 +246,36 @@ def test_what_cannot_be_had_without_a_copy_is_refused_if_a_copy_is_forbidden() -
 
 def test_a_capsule_without_a_shape_is_refused() -> None:
     class DlTensor(ctypes.Structure):
-        _fields_ = [(n, ctypes.c_uint64) for n in ("data", "device", "ndim_and_type", "shape", "strides", "offset", "context", "deleter")]
+        _fields_ = [
+            (n, ctypes.c_uint64)
+            for n in ("data", "device", "ndim_and_type", "shape", "strides", "offset", "context", "deleter")
+        ]
 
     made = DlTensor(device=1, ndim_and_type=2 | 2 << 32 | 32 << 40 | 1 << 48)
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     with pytest.raises(BufferError, match=r"^from_dlpack: the shape is NULL for 2 dimensions$"):
         _kernels.from_dlpack(new(ctypes.addressof(made), b"dltensor", None))
+
+
+def test_operations_that_are_no_activations_do_not_end_a_product() -> None:
+    x, out = tn.ones((3, 3)), tn.zeros((3, 3))
+    image, weight, result = tn.ones((1, 1, 3, 3)), tn.ones((1, 1, 1, 1)), tn.zeros((1, 1, 3, 3))
+    for op in ("add", "where", "isnan", "cast"):
+        code = _kernels.ELEMENTWISE[op]
+        with pytest.raises(ValueError, match="no such activation for this element type"):
+            _kernels.product(x, x, out, None, code)
+        with pytest.raises(ValueError, match="no such activation for this element type"):
+            _kernels.convolution(image, weight, result, (1, 1), (0, 0), (1, 1), (1, 1), 1, False, None, code)
+
+
+def test_indices_that_are_also_the_result_are_refused_or_checked_again() -> None:
+    numbers = tn.zeros((4,), dtype="int64")
+    with pytest.raises(ValueError, match="overlap"):
+        _kernels.sparse_rows(numbers, numbers)
+    memory = tn.arange(12, dtype="int64")
+    with pytest.raises(IndexError, match="is out of range for 8 elements"):
+        _kernels.take_rows(tn.full((8,), 10**12, dtype="int64"), memory[:6], memory[1:7])
 
 
 def test_a_primitive_that_was_never_made_ready_is_an_error() -> None:
@@ -218,16 +298,16 @@ def test_a_tensor_that_only_claims_to_be_traced_has_no_elements_to_give() -> Non
         lambda: Claims(x),
         lambda: x + 1,
         lambda: x[0],
-        lambda: x.clone(),
+        x.clone,
         lambda: bool(x),
-        lambda: x.item(),
+        x.item,
         lambda: float(x),
         lambda: memoryview(x),
         lambda: x.__setitem__(0, 1.0),
         lambda: tn.ones((3,)).copy_(x),
         lambda: x @ x,
-        lambda: x.sum(),
-        lambda: x.abi_header(),
+        x.sum,
+        x.abi_header,
         lambda: _kernels.shadow(x),
     ):
         with pytest.raises((TypeError, BufferError, tn.TraceError)) as caught:
@@ -252,7 +332,16 @@ def test_a_list_of_numbers_that_have_a_history_keeps_it() -> None:
     assert tn.autograd.vmap(lambda v: tn.asarray([v, 2.0 * v]))(tn.asarray([1.0, 5.0])).tolist() == [[1, 2], [5, 10]]
 
 
-def test_a_thread_in_a_long_kernel_and_one_with_short_ones_do_not_wait_for_each_other(python: Callable[..., Any]) -> None:
+def test_params_that_are_no_index_are_an_index_error() -> None:
+    x = tn.ones((2, 3))
+    for entries in ((-0.0, (0, 1, 1)), (0, (1, 2)), (None, "ab"), ((0, 1, 1), (0, 2**70, 1))):
+        with pytest.raises(IndexError, match="does not fit the tensor"):
+            _kernels.index_view(x, entries)
+
+
+def test_a_thread_in_a_long_kernel_and_one_with_short_ones_do_not_wait_for_each_other(
+    python: Callable[..., Any],
+) -> None:
     code = """
 import faulthandler, threading, time
 import tensor as tn
@@ -313,8 +402,8 @@ def test_backward_from_several_threads_through_one_graph_is_a_gradient_or_an_err
         def work(total: Any = total, errors: list[BaseException] = errors) -> None:
             try:
                 total.backward()
-            except BaseException as error:
-                errors.append(error)
+            except BaseException as wrong:
+                errors.append(wrong)
 
         threads = [threading.Thread(target=work) for _ in range(3)]
         for thread in threads:
@@ -377,6 +466,9 @@ def test_copies_and_pickles_keep_elements_type_device_and_wish_but_no_history() 
     assert copy.copy(x * 2).node is not None  # a copy is an operation like any other
     pair = copy.deepcopy([x, x])
     assert pair[0] is pair[1] and pair[0].requires_grad
-    for call, text in ((copy.deepcopy, "deepcopy: only a tensor without history"), (pickle.dumps, "pickle: only a tensor without history")):
+    for call, text in (
+        (copy.deepcopy, "deepcopy: only a tensor without history"),
+        (pickle.dumps, "pickle: only a tensor without history"),
+    ):
         with pytest.raises(RuntimeError, match=text):
             call(x * 2)

@@ -249,6 +249,12 @@ bool run_elementwise(int op, const View& out, const View* in, int count) {
   return table != nullptr && run_elementwise(*table, op, out, in, count);
 }
 
+bool is_activation(int op, Dtype d) {
+  Dtype result;
+  return op >= 0 && op < kElementwiseOps && op != op_cast && elementwise_rows[op].arity == 1 && elementwise_result(op, d, &result) && result == d &&
+         has_elementwise(op, d);
+}
+
 bool has_elementwise(int op, Dtype in) {
   const TensorTable* table = tensor_kernels();
   if (table == nullptr) return false;

@@ -33,4 +33,7 @@ bool run_elementwise(int op, const View& out, const View* in, int count);
 // Whether the table in use has a loop.
 bool has_elementwise(int op, Dtype in);
 
+// Whether op may end a product: it has a code, one operand, a result of its own type, and a loop.
+bool is_activation(int op, Dtype d);
+
 }  // namespace droveway

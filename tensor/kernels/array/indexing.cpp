@@ -167,7 +167,8 @@ PyObject* py_index_view(PyObject*, PyObject* args) {
       start = PyLong_AsLongLong(entry);
       good = start >= 0 && start < n;
     } else {
-      if (!PyTuple_Check(entry) || !PyArg_ParseTuple(entry, "LLL", &start, &count, &step)) return nullptr;
+      good = PyTuple_Check(entry) && PyArg_ParseTuple(entry, "LLL", &start, &count, &step) != 0;
+      if (!good) break;
       const __int128 last = __int128(start) + __int128(count - 1) * step;
       good = count >= 0 && (count == 0 || (start >= 0 && start < n && last >= 0 && last < n)) && ndim < kDimsMax;
       if (good) {

@@ -218,6 +218,27 @@ bool length_from(PyObject* o, int64_t* out, const char* function) {
 
 }  // namespace
 
+PyObject* few_items(PyObject* o, const char* function) {
+  PyObject* items[kDimsMax + 1];
+  int n = 0;
+  PyObject* iterator = PyObject_GetIter(o);
+  if (iterator == nullptr) return nullptr;
+  while (n <= kDimsMax && (items[n] = PyIter_Next(iterator)) != nullptr) ++n;
+  Py_DECREF(iterator);
+  PyObject* tuple = nullptr;
+  if (n > kDimsMax)
+    raise_error("ShapeError", "%s: a tensor has at most %d dimensions, got more", function, kDimsMax);
+  else if (!PyErr_Occurred())
+    tuple = PyTuple_New(n);
+  for (int i = 0; i < n; ++i) {
+    if (tuple != nullptr)
+      PyTuple_SET_ITEM(tuple, i, items[i]);
+    else
+      Py_DECREF(items[i]);
+  }
+  return tuple;
+}
+
 bool shape_from(PyObject* o, int64_t* shape, int* ndim, const char* function) {
   if (PyTuple_Check(o)) {
     const Py_ssize_t n = PyTuple_GET_SIZE(o);
@@ -234,7 +255,7 @@ bool shape_from(PyObject* o, int64_t* shape, int* ndim, const char* function) {
     *ndim = 1;
     return length_from(o, shape, function);
   }
-  PyObject* tuple = PySequence_Tuple(o);  // also of a list, which the __index__ of an element may change
+  PyObject* tuple = few_items(o, function);  // also of a list, which the __index__ of an element may change
   if (tuple == nullptr) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
     PyErr_Clear();

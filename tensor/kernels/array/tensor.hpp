@@ -111,6 +111,8 @@ PyObject* dtype_object(Dtype d);                     // borrowed
 bool dtype_from(PyObject* o, Dtype* out);            // Dtype object or its name, or numpy dtype; sets DtypeError
 PyObject* shape_tuple(int ndim, const int64_t* shape);
 bool shape_from(PyObject* o, int64_t* shape, int* ndim, const char* function);  // int or sequence of ints, each ≥ 0
+// The items of an iterable as a tuple that nobody changes; ShapeError if they are more than a tensor has dimensions.
+PyObject* few_items(PyObject* o, const char* function);
 bool device_from(PyObject* o, DeviceKind* out);      // nullptr or None: cpu
 
 }  // namespace droveway

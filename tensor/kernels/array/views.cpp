@@ -74,7 +74,7 @@ bool ints_of(PyObject* const* items, Py_ssize_t n, int64_t* out, int* count, con
 bool ints_from(PyObject* o, int64_t* out, int* count, const char* function) {
   if (PyTuple_Check(o)) return ints_of(&PyTuple_GET_ITEM(o, 0), PyTuple_GET_SIZE(o), out, count, function);
   if (PyIndex_Check(o) && !(is_tensor(o) && as_tensor(o)->ndim != 0)) return ints_of(&o, 1, out, count, function);
-  PyObject* tuple = PySequence_Tuple(o);  // also of a list, which the __index__ of an element may change
+  PyObject* tuple = few_items(o, function);  // also of a list, which the __index__ of an element may change
   if (tuple == nullptr) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
     PyErr_Clear();

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "array/caster.hpp"
+#include "array/elementwise.hpp"
 #include "array/in_use.hpp"
 #include "array/product_call.hpp"
 #include "droveway/python_call.hpp"
@@ -43,7 +44,7 @@ void call(const In& a_in, const In& b_in, const Out& out_in, const nb::object& b
   p.activation = activation;
   const TensorTable* t = kernels_for("product: DROVEWAY_ISA=ref has no kernels, only the Python twins");
   if (p.bias != nullptr && t->elementwise(op_add, int(p.dtype)) == nullptr) refuse("product: no addition of a bias");
-  if (activation >= kElementwiseOps || (activation >= 0 && t->elementwise(activation, int(p.dtype)) == nullptr))
+  if (activation >= 0 && !is_activation(activation, p.dtype))
     refuse("product: no such activation for this element type");
   const Workspace workspace(t->product_workspace(p), "product packing");
   if (only_workspace) return;

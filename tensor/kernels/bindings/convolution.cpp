@@ -6,6 +6,7 @@
 #include <array>
 
 #include "array/caster.hpp"
+#include "array/elementwise.hpp"
 #include "array/in_use.hpp"
 #include "droveway/python_call.hpp"
 #include "workspace.hpp"
@@ -104,7 +105,7 @@ void convolve(const In& x_in, const In& w_in, const Out& out_in, Pair stride, Pa
     c.bias = bias.view().data;
   }
   const TensorTable& t = kernels();
-  if (activation >= kElementwiseOps || (activation >= 0 && t.elementwise(activation, int(c.dtype)) == nullptr))
+  if (activation >= 0 && !is_activation(activation, c.dtype))
     refuse("convolution: no such activation for this element type");
   const Workspace workspace(t.convolution_workspace(c), "convolution planes");
   if (only_workspace) return;

@@ -93,11 +93,11 @@ nb::object run(int op, nb::sequence inputs, nb::sequence outputs, bool full, boo
   In in[2];
   Out out[3];
   for (size_t i = 0; i < in_count; ++i) {
-    in[i] = nb::cast<In>(inputs[i]);
+    if (!in[i].load(nb::object(inputs[i]).ptr(), false)) throw nb::type_error("linalg: inputs must be tensors");
     call.in[i] = in[i].view();
   }
   for (size_t i = 0; i < out_count; ++i) {
-    out[i] = nb::cast<Out>(outputs[i]);
+    if (!out[i].load(nb::object(outputs[i]).ptr(), true)) throw nb::type_error("linalg: results must be tensors that can be written");
     call.out[i] = out[i].view();
   }
   check_all(call, int(in_count), int(out_count));
