@@ -192,6 +192,15 @@ def test_two_imports_of_one_array_overlap_and_in_place_is_as_if_copied() -> None
         assert (a == want).all()
 
 
+def test_a_tensor_and_a_buffer_over_it_overlap_and_in_place_is_as_if_copied() -> None:
+    x = tn.arange(5000, dtype="float32")
+    x += tn.asarray(memoryview(x))[::-1]
+    assert bool((x == 4999).all())
+    x = tn.arange(5000, dtype="float32")
+    x[1:] = tn.from_dlpack(np.from_dlpack(x))[:-1]
+    assert x.tolist() == [0, *range(4999)]
+
+
 def test_a_view_whose_elements_share_places_cannot_be_changed() -> None:
     a = np.arange(100, dtype=np.float32)
     for shape, strides in (((98, 3), (4, 4)), ((10, 10), (8, 4)), ((50, 2, 2), (4, 4, 4))):

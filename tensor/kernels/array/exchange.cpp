@@ -11,7 +11,7 @@ namespace droveway {
 namespace {
 
 // numpy's uint16 bits as bfloat16 and the reverse: the same memory under another type of the same size.
-PyObject* retyped(PyObject* args, bool checked) {
+PyObject* py_bitcast(PyObject*, PyObject* args) {
   PyObject *o, *dtype;
   Dtype d;
   if (!PyArg_ParseTuple(args, "OO:bitcast", &o, &dtype) || !dtype_from(dtype, &d)) return nullptr;
@@ -19,7 +19,7 @@ PyObject* retyped(PyObject* args, bool checked) {
   Tensor* t = as_tensor(o);
   if (dtype_size(d) != dtype_size(t->dtype) || dtype_alignment(d) > dtype_alignment(t->dtype))
     return raise_error("DtypeError", "bitcast: %s and %s have elements of different sizes", dtype_name(t->dtype), dtype_name(d));
-  if (checked && d == Dtype::boolean && t->dtype != d && !usable_in_place(View{t->data, d, t->ndim, t->shape(), t->strides()}))
+  if (d == Dtype::boolean && t->dtype != d && !usable_in_place(View{t->data, d, t->ndim, t->shape(), t->strides()}))
     return raise_error("DtypeError", "bitcast: the bytes of a bool are 0 and 1, those of this %s tensor are not (hint: x != 0)", dtype_name(t->dtype));
   Tensor* out = tensor_view(t, t->data, t->ndim, t->shape(), t->strides());
   if (out != nullptr) out->dtype = d;
@@ -73,11 +73,7 @@ PyObject* array_namespace(PyObject*, PyObject* args, PyObject* kwargs) {
 
 PyObject* reduce(PyObject* self, PyObject*) { return call_python("tensor.numpy_bridge", "reduced", &self, 1); }
 
-PyObject* py_bitcast(PyObject*, PyObject* args) { return retyped(args, true); }
-PyObject* py_retyped(PyObject*, PyObject* args) { return retyped(args, false); }
-
 PyMethodDef functions[] = {
-    {"retyped", py_retyped, METH_VARARGS, "retyped($module, x, dtype, /)\n--\n\nbitcast for memory that is written before it is read: bytes are not looked at."},
     {"bitcast", py_bitcast, METH_VARARGS, "bitcast($module, x, dtype, /)\n--\n\nThe same memory under another type of elements of the same size."},
     {nullptr, nullptr, 0, nullptr},
 };

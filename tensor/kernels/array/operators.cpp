@@ -143,7 +143,7 @@ PyObject* in_place(int op, PyObject* a, PyObject* b) {
       }
       good = old != nullptr;
     }
-    const bool one_memory = other->storage == t->storage || (other->storage->size_class == 255 && t->storage->size_class == 255);
+    const bool one_memory = other->storage == t->storage || other->storage->size_class == 255 || t->storage->size_class == 255;
     const bool kept = recorded && (keeps & 2) != 0;
     const bool overlap = one_memory && views_may_overlap(views[0], views[1]);
     if (good && other != t && ((overlap && !views_equal(views[0], views[1])) || (kept && (overlap || other->storage == t->storage)))) {
