@@ -100,6 +100,8 @@ class Plan:
         largest = self.live(self.peak_step())[:3]
         named = ", ".join(f"{b.name} {_mb(b.nbytes)}" for b in largest)
         text = f"{self.name}: needs {_mb(self.peak_bytes)} of {_mb(limit)}; largest: {named}"
+        if self.recomputed:
+            text += f"; this is with {len(self.recomputed)} steps run a second time"
         first = largest[0] if largest else None
         raise BudgetExceeded(
             self.peak_bytes, in_use, limit, first.nbytes if first else 0, text, first.name if first else ""

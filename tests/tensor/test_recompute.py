@@ -60,6 +60,27 @@ def test_every_budget_from_the_smallest_plan_to_the_fastest_gives_the_same_bits(
     assert peaks == sorted(peaks, reverse=True)
 
 
+def test_budgets_close_to_each_other_give_plans_that_only_shrink_and_never_another_bit() -> None:
+    rng = np.random.default_rng(5)
+    p, x = weights(rng, 2), drawn(rng, 4, 16, 32)
+    both = layers(2)
+    expected = tn.autograd.tree_leaves(both(p, x))
+    f = tn.capture(both)
+    peak = f.plan(p, x).peak_bytes
+    with tn.budget(max_bytes=0), pytest.raises(BudgetExceeded) as caught:
+        f(p, x)
+    least = caught.value.requested
+    before = peak
+    for limit in np.linspace(peak, least, 12).astype(int).tolist():
+        g = tn.capture(both)
+        g.plan(p, x)
+        with tn.budget(max_bytes=limit) as b:
+            got = tn.autograd.tree_leaves(g(p, x))
+            assert b.peak_bytes == g.plan().peak_bytes <= min(limit, before)
+        before = g.plan().peak_bytes
+        assert all(same(a, c) for a, c in zip(got, expected, strict=True))
+
+
 def test_a_bound_of_its_own_is_kept_and_the_plan_says_what_runs_again() -> None:
     rng = np.random.default_rng(1)
     p, x = weights(rng, 4), drawn(rng, 4, 16, 32)
@@ -108,6 +129,7 @@ def test_what_no_recomputation_can_fit_is_refused_before_memory_is_taken() -> No
         f(p, x)
     assert b.peak_bytes == 0
     assert caught.value.requested == least
+    assert "steps run a second time" in str(caught.value)
     with tn.budget(max_bytes=least) as b:
         f(p, x)
         assert b.peak_bytes == least
