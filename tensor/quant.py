@@ -38,6 +38,10 @@ _HINT = "astype(x, float32)"
 
 def _scale_of(x: Tensor, axis: Any, steps: int) -> Tensor:
     """What one step stands for so that the largest |x| is `steps` of them; 1 where all is 0."""
+    if axis is None and x.size == 0:
+        from tensor.functions.creation import ones
+
+        return ones((), dtype=x.dtype, device=x.device)
     largest = size_of(x).max(axis=axis, keepdims=axis is not None)
     return where(largest == 0, 1.0, largest / float(steps))
 
@@ -55,8 +59,8 @@ class Int8(NamedTuple):
 def quantize_int8(x: Tensor, /, scale: Tensor | float | None = None, *, axis: Any = None) -> Int8:
     """x / scale rounded to −127 … 127, and the scale: by default the largest |x| / 127, over axes if they are given.
 
-    With an axis the scale keeps it as a dimension of 1, so that codes · scale broadcasts. NaN becomes 0. DtypeError
-    unless x holds real floats.
+    With an axis the scale keeps it as a dimension of 1, so that codes · scale broadcasts. A NaN has the code 0, and is
+    the scale where that is not given. DtypeError unless x holds real floats.
 
     >>> import tensor as tn
     >>> codes, scale = tn.quant.quantize_int8(tn.asarray([-1.0, 0.5, 2.0]))

@@ -186,6 +186,8 @@ def istft(
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """
     w, n = _window("istft", window, hop, n_fft)
+    if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 0):
+        raise ValueError(f"istft: length must be an int from 0, got {length!r}")
     if tensor_of("istft", spectrum).dtype.name not in _COMPLEX.values():
         raise DtypeError(f"istft: expected complex64 or complex128, got {spectrum.dtype.name}")
     if spectrum.ndim < 2:

@@ -145,6 +145,7 @@ def rope_merge(rotated: Tensor, others: Tensor, /) -> Tensor:
 
 def _starts(name: str, x: Tensor, starts: Any) -> list[Any]:
     """One int or int64 tensor without dimensions for each dimension of x."""
+    from tensor.functions.elementwise import minimum
     from tensor.functions.promotion import cast_to
 
     if isinstance(starts, _kernels.Tensor):
@@ -156,7 +157,7 @@ def _starts(name: str, x: Tensor, starts: Any) -> list[Any]:
         if isinstance(s, _kernels.Tensor):
             if s.ndim != 0 or s.dtype.kind not in ("signed integer", "unsigned integer"):
                 raise DtypeError(f"{name}: a start must be an integer without dimensions, got {s.dtype}{list(s.shape)}")
-            found.append(cast_to(s, "int64"))
+            found.append(cast_to(minimum(s, 2**63 - 1) if s.dtype.name == "uint64" else s, "int64"))
             continue
         if isinstance(s, bool) or not isinstance(s, int):
             raise DtypeError(f"{name}: a start must be an int, got {type(s).__name__}")

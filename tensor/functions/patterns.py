@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from tensor.errors import ShapeError
+from tensor.errors import DtypeError, ShapeError
 from tensor.functions.axes import tensor_of
 
 __all__ = ["pack", "rearrange", "unpack"]
@@ -118,6 +118,8 @@ def rearrange(x: Tensor, pattern: str, /, **sizes: int) -> Tensor:
         ...
     ValueError: rearrange 'n (a b) -> n a': b must be on both sides (hint: sum, expand and tile)
     """
+    if not isinstance(pattern, str):
+        raise TypeError(f"rearrange: the pattern must be a str, got {type(pattern).__name__}")
     left, right = _sides(pattern)
     shape = tensor_of("rearrange", x).shape
     rest: list[str] = []
@@ -175,6 +177,8 @@ def pack(tensors: Sequence[Tensor], pattern: str, /) -> tuple[Tensor, list[tuple
         flat.append(x.reshape((*shape[:before], math.prod(shape[before:end]), *shape[end:])))
     if not flat:
         raise ValueError("pack: no tensors")
+    if any(x.dtype != flat[0].dtype for x in flat):
+        raise DtypeError(f"pack: the tensors must have one type, got {', '.join(x.dtype.name for x in flat)}")
     for x, y in zip(flat, tensors, strict=True):
         if x.shape[:before] != flat[0].shape[:before] or x.shape[before + 1 :] != flat[0].shape[before + 1 :]:
             raise ShapeError(f"pack {pattern!r}: shapes {tensors[0].shape} and {y.shape} differ beside *")

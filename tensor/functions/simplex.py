@@ -43,33 +43,44 @@ def _counts(z: Tensor) -> Tensor:
     return cast_to(arange(1, z.shape[-1] + 1, device=z.device), z.dtype)
 
 
+def _shifted(x: Tensor) -> tuple[Tensor, Tensor]:
+    """x less the largest of each line, and 0 for each line: NaN if it holds a NaN or +inf, or nothing but −inf."""
+    largest = stop_gradient(x.max(axis=-1, keepdims=True))
+    return x - largest, largest - largest
+
+
 def sparsemax(x: Tensor, /, axis: int = -1) -> Tensor:
     """The point of the simplex nearest to x along an axis: relu(x − τ) with sum 1 (Martins and Astudillo 2016).
+
+    A line with a NaN or +inf, or with nothing but −inf, is NaN, as in softmax.
 
     >>> import tensor as tn
     >>> tn.sparsemax(tn.asarray([2.0, 1.5, 0.0])).tolist()
     [0.75, 0.25, 0.0]
     """
     z, back = _last("sparsemax", x, axis)
-    z = z - stop_gradient(z.max(axis=-1, keepdims=True))
+    z, wrong = _shifted(z)
     falling = sort(z, descending=True)
     counts, totals = _counts(z), cumsum(falling, -1)
     size = (1 + counts * falling > totals).sum(axis=-1, keepdims=True)
     support = z > (take_along_axis(totals, size - 1) - 1) / cast_to(size, z.dtype)
     n = cast_to(support.sum(axis=-1, keepdims=True), z.dtype)
     tau = (where(support, z, 0.0).sum(axis=-1, keepdims=True) - 1) / n
-    return where(support, z - tau, 0.0).permute(back)
+    return (where(support, z - tau, 0.0) + wrong).permute(back)
 
 
 def entmax15(x: Tensor, /, axis: int = -1) -> Tensor:
     """relu(x / 2 − τ)² with sum 1 along an axis: between softmax and sparsemax (Peters, Niculae and Martins 2019).
+
+    Infinities and NaN as in `sparsemax`.
 
     >>> import tensor as tn
     >>> tn.entmax15(tn.asarray([3.0, 0.0, 0.0])).tolist()
     [1.0, 0.0, 0.0]
     """
     z, back = _last("entmax15", x, axis)
-    z = (z - stop_gradient(z.max(axis=-1, keepdims=True))) / 2
+    z, wrong = _shifted(z)
+    z = z / 2
     falling = sort(z, descending=True)
     counts = _counts(z)
     means = cumsum(falling, -1) / counts
@@ -81,7 +92,7 @@ def entmax15(x: Tensor, /, axis: int = -1) -> Tensor:
     mean = where(support, z, 0.0).sum(axis=-1, keepdims=True) / n
     spread = where(support, square(z - mean), 0.0).sum(axis=-1, keepdims=True)
     tau = mean - sqrt((1 - spread) / n)
-    return where(support, square(z - tau), 0.0).permute(back)
+    return (where(support, square(z - tau), 0.0) + wrong).permute(back)
 
 
 _HALVINGS = 64  # of the interval that holds λ: float64 has no more bits

@@ -19,7 +19,7 @@ Tensor = Any
 
 def _divergence(p: Tensor, q: Tensor, axis: int) -> Tensor:
     """Σ p·log(p / q): 0 where p is, infinite where q alone is 0."""
-    used = p > 0
+    used = p != 0  # what is negative or NaN gives NaN
     return where(used, p * (log(where(used, p, 1.0)) - log(where(used, q, 1.0))), 0.0).sum(axis=axis)
 
 

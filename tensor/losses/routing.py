@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensor.functions.creation import arange
+from tensor.functions.creation import eye
 from tensor.functions.elementwise import square
-from tensor.functions.promotion import cast_to
+from tensor.functions.index_moves import take
 from tensor.functions.reductions import logsumexp
 from tensor.functions.searching import argmax
 from tensor.losses.reduction import classes, floats, reduced
@@ -30,7 +30,8 @@ def load_balance_loss(probabilities: Tensor, /, assignment: Tensor | None = None
     """E·Σ f·P over E experts: f the share of tokens that went to one, P the mean of its probabilities (Fedus 2022).
 
     probabilities [..., tokens, experts]; assignment: ints [..., tokens], by default the most probable expert, the first
-    of equal ones. f is a constant for gradients. 1 where the load is even.
+    of equal ones. f is a constant for gradients. 1 where the load is even. IndexError where an
+    assignment is no expert.
 
     >>> import tensor as tn
     >>> tn.losses.load_balance_loss(tn.asarray([[1.0, 0.0], [0.0, 1.0]])).item()
@@ -40,6 +41,6 @@ def load_balance_loss(probabilities: Tensor, /, assignment: Tensor | None = None
     experts = probabilities.shape[-1]
     chosen = argmax(probabilities, axis=-1) if assignment is None else assignment
     index = classes("load_balance_loss", chosen, probabilities)
-    hot = index.reshape((*index.shape, 1)) == arange(experts, device=probabilities.device)
-    share = cast_to(hot, probabilities.dtype).mean(axis=-2)
+    hot = take(eye(experts, dtype=probabilities.dtype, device=probabilities.device), index, axis=0)
+    share = hot.mean(axis=-2)
     return reduced("load_balance_loss", (share * probabilities.mean(axis=-2)).sum(axis=-1) * experts, reduction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensor.errors import ShapeError
+from tensor.errors import DtypeError, ShapeError
 from tensor.functions.axes import tensor_of
 from tensor.functions.creation import arange, full
 from tensor.functions.elementary import logaddexp
@@ -34,6 +34,15 @@ def seq2seq_loss(logits: Tensor, targets: Tensor, /, mask: Tensor | None = None,
     return reduced("seq2seq_loss", losses, reduction, mask)
 
 
+def _within(what: str, lengths: Tensor, most: int) -> None:
+    """ValueError for a length that is not from 0 to `most`; lengths that are traced are taken as they are."""
+    if lengths.is_traced or not lengths.size:
+        return
+    low, high = int(lengths.detach().min().item()), int(lengths.detach().max().item())
+    if low < 0 or high > most:
+        raise ValueError(f"ctc_loss: {what} must be from 0 to {most}, got {low if low < 0 else high}")
+
+
 _NEVER = -1e30  # the log probability of what cannot be: finite, so that differences of two are numbers
 
 
@@ -51,7 +60,8 @@ def ctc_loss(
 
     log_probabilities [steps, n, classes]; targets: ints [n, longest], of which the first target_lengths count, in the
     first input_lengths steps (int vectors [n]). "mean" divides each loss by its target's length, as PyTorch does. Where
-    no alignment fits, the loss is infinite and its gradient 0. IndexError where a target is no class.
+    no alignment fits, the loss is infinite and its gradient 0. IndexError where a target is no class, ValueError for
+    lengths that are out of range.
 
     >>> import tensor as tn
     >>> even = tn.log(tn.full((2, 1, 2), 0.5))
@@ -73,6 +83,11 @@ def ctc_loss(
             f"ctc_loss: targets and lengths for {n} sequences are needed, got shapes {targets.shape}, "
             f"{input_lengths.shape} and {target_lengths.shape}"
         )
+    for what, x in (("targets", targets), ("input_lengths", input_lengths), ("target_lengths", target_lengths)):
+        if x.dtype.kind not in ("signed integer", "unsigned integer"):
+            raise DtypeError(f"ctc_loss: {what} must be integers, got {x.dtype.name}")
+    _within("input_lengths", input_lengths, steps)
+    _within("target_lengths", target_lengths, targets.shape[1])
     labels = cast_to(targets, "int64")
     longest, device, dtype = labels.shape[1], labels.device, log_probabilities.dtype
     gaps = full((n, longest), blank, dtype="int64", device=device)
@@ -99,6 +114,8 @@ def ctc_loss(
     before = take_along_axis(forward, maximum(lengths * 2 - 1, 0))
     both = where(lengths > 0, logaddexp(last, before), last).reshape((n,))
     losses = where(both > _NEVER / 2, -both, float("inf"))
+    empty = inputs.reshape((n,)) == 0  # of no step: the empty sequence is certain
+    losses = where(empty, where(lengths.reshape((n,)) == 0, 0.0 * both, float("inf")), losses)
     if reduction == "mean":
         return (losses / cast_to(maximum(lengths.reshape((n,)), 1), dtype.name)).mean()
     return reduced("ctc_loss", losses, reduction)

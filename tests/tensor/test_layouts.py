@@ -203,6 +203,20 @@ def test_what_does_not_fit_is_named(call: Any, message: str) -> None:
     assert str(caught.value) == message
 
 
+def test_starts_beyond_every_type_are_clamped() -> None:
+    x = tn.arange(5)
+    for dtype, start, first in (("uint64", 2**64 - 1, 3), ("int64", -(2**63), 0), ("int8", 127, 3), ("uint8", 200, 3)):
+        assert tn.dynamic_slice(x, [tn.asarray(start, dtype=dtype)], [2]).tolist() == [first, first + 1]
+    assert tn.dynamic_slice(tn.zeros((0, 3)), [tn.asarray(4), 0], [0, 2]).shape == (0, 2)
+
+
+def test_patterns_are_text_and_packs_have_one_type() -> None:
+    with pytest.raises(TypeError, match=r"^rearrange: the pattern must be a str, got int$"):
+        tn.rearrange(tn.zeros(3), 5)
+    with pytest.raises(tn.DtypeError, match=r"^pack: the tensors must have one type, got float32, int64$"):
+        tn.pack([tn.zeros(2), tn.arange(2)], "*")
+
+
 def test_starts_must_be_integers_and_updates_of_the_type() -> None:
     x = tn.zeros(3)
     with pytest.raises(tn.DtypeError, match=r"^dynamic_slice: a start must be an int, got float$"):

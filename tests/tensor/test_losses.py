@@ -319,6 +319,29 @@ def test_wrong_arguments_are_named(call: Any, error: type[Exception], message: s
     assert str(caught.value) == message
 
 
+def test_what_is_no_probability_is_nan_and_not_0() -> None:
+    half = tn.asarray([0.5, 0.5])
+    for p in ([float("nan"), 1.0], [-0.5, 1.5]):
+        assert np.isnan(losses.kl_divergence(tn.asarray(p), half).item())
+
+
+def test_lengths_of_alignments_are_checked() -> None:
+    x, one = tn.log_softmax(tn.zeros((2, 1, 3))), tn.asarray([1])
+    target = tn.asarray([[1]])
+    with pytest.raises(ValueError, match=r"^ctc_loss: input_lengths must be from 0 to 2, got 9$"):
+        losses.ctc_loss(x, target, one * 9, one)
+    with pytest.raises(ValueError, match=r"^ctc_loss: target_lengths must be from 0 to 1, got -1$"):
+        losses.ctc_loss(x, target, one, -one)
+    with pytest.raises(tn.DtypeError, match=r"^ctc_loss: input_lengths must be integers, got float32$"):
+        losses.ctc_loss(x, target, tn.ones(1), one)
+    with pytest.raises(IndexError, match="7"):
+        losses.ctc_loss(x, target * 7, one, one)
+    assert losses.ctc_loss(x, target, one * 0, one).item() == float("inf")
+    assert losses.ctc_loss(x, target, one * 0, one * 0).item() == 0.0
+
+
 def test_targets_that_are_no_class_are_refused() -> None:
+    with pytest.raises(IndexError, match="5"):
+        losses.load_balance_loss(tn.ones((2, 3)), tn.asarray([5, 0]))
     with pytest.raises(IndexError, match="3"):
         losses.focal_loss(tn.ones((2, 3)), tn.asarray([0, 3]))

@@ -128,6 +128,14 @@ def test_lines_lie_on_the_simplex_and_large_differences_leave_one(fn: Any) -> No
     assert fn(tn.asarray([7.0])).tolist() == [1.0]
 
 
+@pytest.mark.parametrize("fn", [tn.softmax, tn.sparsemax, tn.entmax15])
+def test_lines_that_have_no_answer_are_nan(fn: Any) -> None:
+    inf, nan = float("inf"), float("nan")
+    wrong = tn.asarray([[1.0, nan, 0.0], [1.0, inf, 0.0], [-inf, -inf, -inf], [1.0, -inf, 9.0]])
+    assert np.isnan(fn(wrong).numpy()).all(axis=1).tolist() == [True, True, True, False]
+    assert fn(wrong).numpy()[3, 1] == 0
+
+
 def test_gates_sum_to_k_and_all_of_them_are_open_for_all() -> None:
     x = tn.asarray(RNG.normal(size=(20, 9)) * 30)
     for k in range(1, 9):

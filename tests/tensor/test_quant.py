@@ -94,6 +94,12 @@ def test_constant_groups_and_zeros_come_back_exactly() -> None:
     assert (codes.tolist(), scale.item()) == ([0] * 4, 1.0)
 
 
+def test_nothing_is_quantised_to_nothing() -> None:
+    codes, scale = quant.quantize_int8(tn.zeros((0, 3)))
+    assert (codes.shape, scale.item()) == ((0, 3), 1.0)
+    assert quant.fake_quantize(tn.zeros(0)).shape == (0,)
+
+
 def test_rounding_is_half_to_even_and_ends_are_symmetric() -> None:
     codes, _ = quant.quantize_int8(tn.asarray([0.5, 1.5, -2.5, 200.0, -200.0, float("nan")]), 1.0)
     assert codes.tolist() == [0, 2, -2, 127, -127, 0]

@@ -150,6 +150,11 @@ def test_results_have_the_width_of_their_inputs() -> None:
             "istft: shape (2, 4) holds no frames of n_fft = 4, onesided=True",
         ),
         (
+            lambda x: spectral.istft(tn.zeros((2, 3), dtype=tn.complex64), x[:4], 1, length=-1),
+            ValueError,
+            "istft: length must be an int from 0, got -1",
+        ),
+        (
             lambda x: spectral.istft(x, x[:4], 1),
             tn.DtypeError,
             "istft: expected complex64 or complex128, got float32",
