@@ -43,7 +43,7 @@ def _aligned(specs: list[Spec], out: Spec, d: int) -> Axes:
 def _cut(graph: Graph, step: Step, d: int) -> Axes | None:
     """The dimensions of the inputs that are cut with dimension d of the first result, or None where it cannot be."""
     specs = [graph.specs[v] for v in step.inputs]
-    out, name, params = graph.specs[step.outputs[0]], step.primitive.name, step.params or {}
+    out, name, params = graph.specs[step.outputs[0]], step.row, step.params or {}
     if step.primitive.op >= 0 and len(step.outputs) == 1:
         return _aligned(specs, out, d)
     if name == "fused":
@@ -72,7 +72,7 @@ def _cut(graph: Graph, step: Step, d: int) -> Axes | None:
 
 def _of_block(step: Step, d: int, size: int) -> Any:
     """The step's params for a block of that size along dimension d of its result."""
-    if step.primitive.name in ("expand", "reshape"):
+    if step.row in ("expand", "reshape"):
         shape = step.params["shape"]
         return {**step.params, "shape": (*shape[:d], size, *shape[d + 1 :])}
     return step.params
@@ -190,7 +190,7 @@ def _home(
     """The group that the step joins and the dimension that is cut; without a group the one that it starts one with."""
     shape = graph.specs[step.outputs[0]].shape
     dims = [d for d, n in enumerate(shape) if n > 1]
-    if any(graph.specs[v].shape != shape for v in step.outputs[1:]) and step.primitive.name not in _NORMS:
+    if any(graph.specs[v].shape != shape for v in step.outputs[1:]) and step.row not in _NORMS:
         return None, -1
     for group in dict.fromkeys(group_of[v] for v in step.inputs if v in group_of):
         if reached & group.bits or number - group.last > _NEAR:

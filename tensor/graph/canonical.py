@@ -17,9 +17,9 @@ def canonical(graph: Graph) -> Graph:
     return renumbered(needed(_shared(graph)))
 
 
-def _key(step: Step) -> tuple[str, tuple[int, ...], str]:
+def _key(step: Step) -> tuple[Any, tuple[int, ...], str]:
     """Equal for steps that do the same. By text: 0.0 and -0.0, 1 and True are equal values and other params."""
-    return step.primitive.name, step.inputs, repr(sorted(step.params.items())) if step.params else ""
+    return step.primitive, step.inputs, repr(sorted(step.params.items())) if step.params else ""
 
 
 def _shared(graph: Graph) -> Graph:
@@ -37,7 +37,7 @@ def _shared(graph: Graph) -> Graph:
             known.clear()
             steps.append(step)
             continue
-        if step.primitive.name == "alias":
+        if step.row == "alias":
             same[step.outputs[0]] = inputs[0]
             continue
         key = _key(step) if total_bytes(tuple(graph.specs[v] for v in step.outputs)) <= _SHARED_BYTES else None

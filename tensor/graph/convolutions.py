@@ -20,7 +20,7 @@ _ACTIVATIONS = ("relu", "tanh", "sigmoid", "silu", "gelu")
 
 def with_convolutions(graph: Graph) -> Graph:
     """The graph after the three rules; itself where it has no convolution or a step overwrites memory."""
-    names = {s.primitive.name for s in graph.steps}
+    names = {s.row for s in graph.steps}
     if not names & {"conv_affine", "max_pool"} or any(s.changes for s in graph.steps):
         return graph
     for rule in (_masked_before, _with_activation, _with_maximum):
@@ -45,12 +45,12 @@ def _masked_before(graph: Graph) -> list[Step]:
     makers, reads = _makers(graph), _reads(graph)
     steps: list[Step] = []
     for step in graph.steps:
-        scatter = makers.get(step.inputs[0]) if step.primitive.name == "relu_gradient" else None
-        pool = makers.get(scatter.inputs[1]) if scatter and scatter.primitive.name == "pool_scatter" else None
+        scatter = makers.get(step.inputs[0]) if step.row == "relu_gradient" else None
+        pool = makers.get(scatter.inputs[1]) if scatter and scatter.row == "pool_scatter" else None
         if (
             scatter is None
             or pool is None
-            or pool.primitive.name != "max_pool"
+            or pool.row != "max_pool"
             or pool.inputs[0] != step.inputs[1]
             or graph.specs[step.inputs[0]].shape != graph.specs[step.inputs[1]].shape
             or reads[step.inputs[0]] != 1
@@ -62,7 +62,7 @@ def _masked_before(graph: Graph) -> list[Step]:
         steps.append(Step(step.primitive, (g, pool.outputs[0]), (masked,)))
         steps.append(Step(scatter.primitive, (masked, index), step.outputs, scatter.params))
     read = {v for s in steps for v in s.inputs} | set(graph.outputs)
-    return [s for s in steps if s.primitive.name != "pool_scatter" or s.outputs[0] in read]
+    return [s for s in steps if s.row != "pool_scatter" or s.outputs[0] in read]
 
 
 def _with_activation(graph: Graph) -> list[Step]:
@@ -70,16 +70,16 @@ def _with_activation(graph: Graph) -> list[Step]:
     taken: dict[int, Step] = {}  # result of a convolution → the step that replaces it and its reader
     gone: set[int] = set()
     for step in graph.steps:
-        before = makers.get(step.inputs[0]) if step.primitive.name in _ACTIVATIONS else None
+        before = makers.get(step.inputs[0]) if step.row in _ACTIVATIONS else None
         if (
             before is None
-            or before.primitive.name != "conv_affine"
+            or before.row != "conv_affine"
             or before.params["activation"] != "none"
             or reads[before.outputs[0]] != 1
             or step.params
         ):
             continue
-        params = {**before.params, "activation": step.primitive.name}
+        params = {**before.params, "activation": step.row}
         taken[before.outputs[0]] = Step(before.primitive, before.inputs, step.outputs, params)
         gone.add(step.outputs[0])
     return _replaced(graph, taken, gone)
@@ -90,8 +90,8 @@ def _with_maximum(graph: Graph) -> list[Step]:
     taken: dict[int, Step] = {}
     gone: set[int] = set()
     for step in graph.steps:
-        before = makers.get(step.inputs[0]) if step.primitive.name == "max_pool" else None
-        if before is None or before.primitive.name != "conv_affine" or reads[before.outputs[0]] != 1:
+        before = makers.get(step.inputs[0]) if step.row == "max_pool" else None
+        if before is None or before.row != "conv_affine" or reads[before.outputs[0]] != 1:
             continue
         if not fits(graph.specs[before.outputs[0]], step.params):
             continue

@@ -61,7 +61,7 @@ def _joined(
         product = out[where]
         assert product is not None
         v = product.outputs[0]
-        if product.primitive.name != "matmul" or graph.specs[v].shape != shape:
+        if product.row != "matmul" or graph.specs[v].shape != shape:
             continue
         stays = all(at.get(u, -1) < where for u in step.inputs if u != v)
         if not stays and any(s is not None and v in s.inputs for s in out[where + 1 :]):

@@ -270,7 +270,7 @@ def _ended(
     graph: Graph, step: Step, out: list[Step], at: dict[int, int], needs: dict[int, list[Any]], body: bool
 ) -> tuple[int, Step, list[Step]] | None:
     """Where the chain is, the two as one step, and what is left to do: the division of a mean, the kept dimensions."""
-    name = step.primitive.name
+    name = step.row
     if name not in _ENDS or len(step.inputs) != 1 or step.inputs[0] not in at or (body and name == "mean"):
         return None
     v, params = step.inputs[0], step.params or {}

@@ -27,6 +27,11 @@ class Step:
     again: bool = False
 
     @property
+    def row(self) -> str:
+        """The name of its row in the registry, which says what it does; "" for an operation of a user's own."""
+        return "" if self.primitive.category == "custom" else str(self.primitive.name)
+
+    @property
     def changes(self) -> bool:
         """Whether it overwrites some of its inputs."""
         return bool(self.primitive.in_place)

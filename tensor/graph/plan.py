@@ -211,13 +211,13 @@ def overwritten(graph: Graph, step: Step, k: int) -> tuple[int, ...]:
     if step.primitive.op >= 0:
         return step.inputs
     params = step.params
-    if step.primitive.name == "fused":
+    if step.row == "fused":
         program = params["program"]
         return tuple([step.inputs[j] for j in program.overwrites(k)])
     if isinstance(step.primitive, BodyRow):
         once = [step.inputs[j] for j in step.primitive.overwrites(params, k)]
         return tuple([v for v in once if step.inputs.count(v) == 1])
-    if step.primitive.name in _LINES:  # a line is read before it is written, if no copy of another type lies between
+    if step.row in _LINES:  # a line is read before it is written, if no copy of another type lies between
         spec = graph.specs[step.outputs[0]]
         if params["axis"] == len(spec.shape) - 1 and spec.dtype.name in ("float32", "float64"):
             return step.inputs

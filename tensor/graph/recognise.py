@@ -30,14 +30,14 @@ def with_softmax(graph: Graph) -> Graph:
 
 
 def _softmax(graph: Graph, quotient: Step, maker: dict[int, Step], readers: Counter[int]) -> tuple[int, int] | None:
-    if quotient.primitive.name != "div" or graph.specs[quotient.outputs[0]].dtype.name not in ("float32", "float64"):
+    if quotient.row != "div" or graph.specs[quotient.outputs[0]].dtype.name not in ("float32", "float64"):
         return None
     e, total = quotient.inputs
     exp, last = maker.get(e), _reduction(graph, maker.get(total), "sum")
-    if exp is None or exp.primitive.name != "exp" or last != (e, last[1] if last else -1):
+    if exp is None or exp.row != "exp" or last != (e, last[1] if last else -1):
         return None
     difference = maker.get(exp.inputs[0])
-    if difference is None or difference.primitive.name != "sub":
+    if difference is None or difference.row != "sub":
         return None
     x, shift = difference.inputs
     if _reduction(graph, maker.get(shift), "max") != (x, last[1]):
@@ -49,6 +49,6 @@ def _softmax(graph: Graph, quotient: Step, maker: dict[int, Step], readers: Coun
 
 def _reduction(graph: Graph, step: Step | None, name: str) -> tuple[int, int] | None:
     """What is reduced along which one axis, if the result keeps it."""
-    if step is None or step.primitive.name != name or not step.params["keepdims"] or len(step.params["axis"]) != 1:
+    if step is None or step.row != name or not step.params["keepdims"] or len(step.params["axis"]) != 1:
         return None
     return step.inputs[0], step.params["axis"][0]

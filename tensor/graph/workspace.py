@@ -43,8 +43,8 @@ def workspaces(graph: Graph) -> list[int]:
             bodies = [b for p in step.params.values() for b in (p if isinstance(p, tuple) else (p,))]
             found.append(max((b.plan.workspace_bytes_most for b in bodies if isinstance(b, Body)), default=0))
             continue
-        chain = step.primitive.name == "fused" and not step.params["program"].end
-        if chain or step.primitive.name not in _ASKED or str(graph.specs[step.outputs[0]].device) != "cpu":
+        chain = step.row == "fused" and not step.params["program"].end
+        if chain or step.row not in _ASKED or str(graph.specs[step.outputs[0]].device) != "cpu":
             found.append(0)
             continue
         if strides is None:
@@ -56,7 +56,7 @@ def workspaces(graph: Graph) -> list[int]:
 def _of_step(graph: Graph, step: Step, strides: dict[int, Any]) -> int:
     values = [(graph.specs[v], strides.get(v) or c_strides(graph.specs[v].shape)) for v in step.inputs]
     key = (
-        step.primitive.name,
+        step.row,
         repr(step.params),
         tuple([(s.shape, s.dtype.name, how) for s, how in values]),
         tuple([graph.specs[v].shape for v in step.outputs]),

@@ -336,6 +336,22 @@ def test_zeros_of_both_signs_among_the_arguments_are_two_graphs() -> None:
     assert [str(f(x, c).tolist()) for c in (0.0, -0.0, 0.0)] == ["[0.0]", "[-0.0]", "[0.0]"]
 
 
+def test_operations_of_a_users_own_are_not_taken_for_rows_of_the_same_name() -> None:
+    def own(name: str, factor: float):
+        return tn.autograd.custom_primitive(
+            name, shape=lambda specs, params: specs[0], forward=lambda arrays, params: arrays[0] * np.float32(factor)
+        )
+
+    product, sort, sums, twice, thrice = own("matmul", 3), own("sort", 5), own("sum", 7), own("f", 2), own("f", 3)
+    x = drawn(np.random.default_rng(11), 4, 4)
+
+    def fn(x):
+        e = tn.exp(x - tn.max(x, axis=1, keepdims=True))
+        return tn.tanh(product(x, x)), sort(x), e / sums(e), tn.exp(sums(x)), twice(x), thrice(x)
+
+    assert all(same(a, b) for a, b in zip(tn.capture(fn)(x), fn(x), strict=True))
+
+
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("shape", [(7, 5000), (3, 4, 70), (9, 3), (2, 1), (5000,)])
 def test_reductions_over_the_last_dimensions_take_in_chains_and_single_steps(shape, keepdims: bool) -> None:
