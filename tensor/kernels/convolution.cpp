@@ -6,6 +6,7 @@
 // between two rows, and what it computes there is thrown away. Images are laid out (convolution_planes.hpp) some
 // at a time, as many as fit the second-level cache.
 #include "convolution_planes.hpp"
+#include "convolution_spread.hpp"
 #include "droveway/fpenv.hpp"
 #include "droveway/parallel.hpp"
 #include "pooling_pairs.hpp"
@@ -314,11 +315,28 @@ bool sums_nothing(const Convolution& c) { return c.inputs == 0 || c.y.taps == 0 
 
 size_t convolution_workspace(const droveway::Convolution& c) {
   if (is_empty(c) || sums_nothing(c)) return 0;
-  return sum_dtype(c.dtype) == Dtype::f64 ? Layout<double>(c).bytes : Layout<float>(c).bytes;
+  if (!is_spread(c)) return sum_dtype(c.dtype) == Dtype::f64 ? Layout<double>(c).bytes : Layout<float>(c).bytes;
+  size_t most = 0;
+  each_part(c, [&](const Remainder& y, const Remainder& x, int64_t, int64_t) {
+    const Convolution part = part_of(c, y, x, nullptr);
+    const size_t bytes = aligned(whole_bytes(part)) + convolution_workspace(part);
+    most = bytes > most ? bytes : most;
+  });
+  return most;
 }
 
 void convolution(const droveway::Convolution& c, void* workspace) {
   if (is_empty(c) || sums_nothing(c)) return;
+  if (is_spread(c)) {
+    const bool all = each_part(c, [](const Remainder&, const Remainder&, int64_t, int64_t) {});
+    if (!all) memset(c.out, 0, whole_bytes(c));
+    each_part(c, [&](const Remainder& y, const Remainder& x, int64_t ry, int64_t rx) {
+      const Convolution part = part_of(c, y, x, workspace);
+      convolution(part, static_cast<char*>(workspace) + aligned(whole_bytes(part)));
+      spread_out({&c, &part, ry, rx});
+    });
+    return;
+  }
   FpGuard guard;
   if (sum_dtype(c.dtype) == Dtype::f64) run<double>(c, static_cast<char*>(workspace));
   else run<float>(c, static_cast<char*>(workspace));

@@ -8,8 +8,8 @@
 namespace droveway {
 
 // One of the two spatial dimensions. Output o and tap t of the kernel meet input o·stride + t·dilation − before; an
-// input that is not there is 0. `spread` puts spread − 1 zeros between inputs: element i then lies at i·spread.
-// Dilation may be negative: the gradient of the input walks the taps backwards.
+// input that is not there is 0. With `spread` element i lies at i·spread; taps that meet what lies between two of them are no
+// part of the sum (a stride is then 1). Dilation may be negative: the gradient of the input walks the taps backwards.
 struct Window {
   int64_t input, taps, output;
   int64_t stride, dilation, before, spread;

@@ -52,14 +52,29 @@ def correlate(
     before: Pair,
     spread: Pair = (1, 1),
 ) -> Floats:  # [n, groups · outputs, output]
-    """Sums over k = (input channel, tap row, tap column): weights [outputs, k] times patches [k, pixels]."""
+    """Sums over k = (input channel, tap row, tap column): weights [outputs, k] times patches [k, pixels].
+
+    With a spread (and stride 1), k leaves out the taps that meet what lies between two inputs: outputs of one remainder
+    modulo the spread meet the same taps.
+    """
     groups, outputs, inputs, *kernel = weight.shape
     patches = taps(image, (kernel[0], kernel[1]), output, stride, dilation, before, spread)
-    patches = patches.reshape(len(image), groups, inputs * kernel[0] * kernel[1], output[0] * output[1])
-    out = np.zeros((len(image), groups, outputs, output[0] * output[1]), image.dtype)
-    for n in range(len(image)):
-        for g in range(groups):
-            out[n, g] = product_ref.matmul(weight[g].reshape(outputs, -1), patches[n, g])
+    patches = patches.reshape(len(image), groups, inputs, *kernel, *output)
+    out = np.zeros((len(image), groups, outputs, *output), image.dtype)
+    for ry, rx in np.ndindex(*spread):
+        met = [
+            [t for t in range(kernel[d]) if (r + t * dilation[d] - before[d]) % spread[d] == 0]
+            for d, r in ((0, ry), (1, rx))
+        ]
+        part = out[..., ry :: spread[0], rx :: spread[1]]
+        if part.size == 0 or not met[0] or not met[1]:
+            continue
+        w = weight[:, :, :, met[0]][..., met[1]].reshape(groups, outputs, -1)
+        p = patches[:, :, :, met[0]][:, :, :, :, met[1]][..., ry :: spread[0], rx :: spread[1]]
+        p = p.reshape(len(image), groups, w.shape[2], -1)
+        for n in range(len(image)):
+            for g in range(groups):
+                part[n, g] = product_ref.matmul(w[g], p[n, g]).reshape(outputs, *part.shape[3:])
     return out.reshape(len(image), groups * outputs, *output)
 
 
@@ -71,7 +86,7 @@ def conv(x: Floats, w: Floats, output: Pair, stride: Pair, before: Pair, dilatio
 def conv_transpose(
     g: Floats, w: Floats, output: Pair, stride: Pair, before: Pair, dilation: Pair, groups: int
 ) -> Floats:  # [n, inputs, output]
-    """The gradient of x in conv(x, w): sums over k = (output channel, tap row, tap column), ascending."""
+    """The gradient of x in conv(x, w): sums over k = (output channel, tap row, tap column) that meet it, ascending."""
     flipped = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)
     back = (-dilation[0], -dilation[1])
     return correlate(g, flipped, output, (1, 1), back, (-before[0], -before[1]), stride)

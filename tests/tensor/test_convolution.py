@@ -99,6 +99,26 @@ def test_convolution_and_gradients_do_not_depend_on_threads_nor_on_the_images_be
         assert (bits(alone[0]), bits(alone[1])) == (bits(y[i : i + 1]), bits(gx[i : i + 1]))
 
 
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("stride", "taps", "dilation"), [((2, 2), (3, 3), (1, 1)), ((3, 2), (2, 4), (2, 2)), ((2, 3), (1, 1), (1, 1))]
+)
+def test_a_gradient_through_a_stride_leaves_out_the_taps_that_meet_nothing(kind, stride, taps, dilation):
+    params = {"stride": stride, "padding": (1, 0), "dilation": dilation, "groups": 2}
+    size = (11, 13)
+    output = tuple(
+        (size[d] + 2 * params["padding"][d] - dilation[d] * (taps[d] - 1) - 1) // stride[d] + 1 for d in (0, 1)
+    )
+    w, g = np.array(array(image(2, (400, 3, *taps), kind))), image(3, (2, 400, *output), kind)
+    w[:, :, -1, -1] = np.inf  # 0 times this would be NaN
+    found = _kernels.apply(row("conv_transpose"), (g, tn.asarray(w)), {**params, "output": size})
+    common = (params["stride"], params["padding"], params["dilation"], params["groups"])
+    expected = contraction_ref.through_float32(
+        lambda g, w: convolution_ref.conv_transpose(g, w, size, *common), array(g), w
+    )
+    assert bits(found) == bits(expected)
+
+
 def test_views_give_the_bits_of_their_copies():
     x, w, g = image(1, (2, 6, 12, 14), "float32"), image(2, (4, 3, 3, 5), "float32"), image(3, (2, 4, 5, 10), "float32")
     params = {"stride": (1, 1), "padding": (1, 0), "dilation": (1, 1), "groups": 1}

@@ -84,6 +84,8 @@ void convolve(const In& x_in, const In& w_in, const Out& out_in, Pair stride, Pa
       refuse("convolution: maxima are taken of float32 and float64, in rows of at most 512 bytes and planes below 2^31");
     c.index = reinterpret_cast<int32_t*>(index.view().data);
   }
+  if ((spread[0] != 1 || spread[1] != 1) && (stride[0] != 1 || stride[1] != 1 || !bias_in.is_none() || activation >= 0 || c.index != nullptr))
+    refuse("convolution: a spread goes with a stride of 1, and without bias, activation and index");
   require_reach(c.y, c.x, x.shape[1]);
   c.image = x.data;
   for (int d = 0; d < 4; ++d) c.image_step[d] = x.strides[d];
