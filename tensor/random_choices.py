@@ -153,7 +153,7 @@ def es_low_rank_correction(
     keys = fold_in(own, numbers.to_device(str(own.seeds.device)))
     drawn = normal(keys, (inputs + outputs, rank), dtype=x.dtype.name, device=str(x.device))
     right, left = drawn[:, :inputs], drawn[:, inputs:]
-    flat = x.reshape((x.shape[0], -1, inputs)) if x.ndim != 3 else x
+    flat = x.reshape((x.shape[0], math.prod(x.shape[1:-1]), inputs))
     result = matmul(matmul(flat, right), left.mT).reshape((*x.shape[:-1], outputs)) * (step / math.sqrt(rank))
     if not antithetic:
         return result

@@ -320,6 +320,8 @@ def stop_gradient(x: Tensor, /) -> Tensor:
     >>> tn.autograd.grad(lambda x: x * tn.autograd.stop_gradient(x))(tn.asarray(3.0)).item()
     3.0
     """
+    if not isinstance(x, _kernels.Tensor):
+        raise TypeError(f"stop_gradient: expected a Tensor, got {type(x).__name__} (hint: asarray)")
     return _still(x) if isinstance(x, Tracer) else x.detach()
 
 

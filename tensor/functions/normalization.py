@@ -113,10 +113,16 @@ def rmsnorm_safe(x: Tensor, /, *, epsilon: float = 1e-6) -> Tensor:
         raise ValueError(f"rmsnorm_safe: epsilon must be above 0, got {epsilon!r}")
     if rows_of("rmsnorm_safe", x, _FLOATS, _HINT).ndim == 0:
         raise ShapeError("rmsnorm_safe: a tensor without dimensions has no lines")
-    from tensor.functions.elementwise import maximum, sqrt
+    from tensor.autograd import stop_gradient
+    from tensor.functions.elementwise import abs as size_of
+    from tensor.functions.elementwise import maximum, sqrt, square
 
-    square = (x * x).mean(axis=-1, keepdims=True)
-    return x / sqrt(maximum(square, float(epsilon) ** 2))
+    if x.shape[-1] == 0:
+        return x
+    # In units of the largest element, so that no square overflows or vanishes.
+    unit = maximum(stop_gradient(size_of(x).max(axis=-1, keepdims=True)), float(epsilon))
+    y = x / unit
+    return y / sqrt(maximum(square(y).mean(axis=-1, keepdims=True), square(float(epsilon) / unit)))
 
 
 def group_norm(

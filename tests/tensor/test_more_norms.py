@@ -136,6 +136,14 @@ def test_lines_that_have_no_answer_are_nan(fn: Any) -> None:
     assert fn(wrong).numpy()[3, 1] == 0
 
 
+def test_safe_lines_are_not_blown_up_and_do_not_overflow() -> None:
+    big = tn.asarray([[1e30, -1e30], [1e-30, 1e-30], [0.0, 0.0]])
+    np.testing.assert_allclose(tn.rmsnorm_safe(big).numpy(), [[1, -1], [1e-24, 1e-24], [0, 0]], rtol=1e-6)
+    slope = tn.grad(lambda x: tn.rmsnorm_safe(x).sum())(tn.zeros((1, 2)))
+    np.testing.assert_allclose(slope.numpy(), [[1e6, 1e6]], rtol=1e-6)
+    assert tn.rmsnorm_safe(tn.zeros((2, 0))).shape == (2, 0)
+
+
 def test_gates_sum_to_k_and_all_of_them_are_open_for_all() -> None:
     x = tn.asarray(RNG.normal(size=(20, 9)) * 30)
     for k in range(1, 9):

@@ -131,6 +131,15 @@ def test_members_of_a_pair_are_opposites_and_others_differ() -> None:
     assert len({tuple(row) for row in alone.tolist()}) == 4
 
 
+def test_a_population_of_none_and_of_many_dimensions() -> None:
+    none = tn.zeros(0, dtype="int64")
+    assert random.es_low_rank_correction(KEY, tn.zeros((0, 3)), none, 2, sigma=1.0).shape == (0, 2)
+    x, members = tn.asarray(normal(2, 2, 3, 4)), tn.asarray([1, 6])
+    whole = random.es_low_rank_correction(KEY, x, members, 5, sigma=1.0)
+    flat = random.es_low_rank_correction(KEY, x.reshape((2, 6, 4)), members, 5, sigma=1.0)
+    assert whole.reshape((2, 6, 5)).tolist() == flat.tolist()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
