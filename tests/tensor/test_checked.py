@@ -76,6 +76,8 @@ def test_changes_in_place_of_a_shared_storage_are_refused():
     view += 1
     with tn.checked(), pytest.raises(TypeError, match="in place"):
         view += 1
+    with tn.checked(), pytest.raises(TypeError, match="^add: checked mode: in place on a tensor whose elements another"):
+        x += 1
     alone = tn.zeros((4,))
     with tn.checked():
         alone += 1
@@ -99,3 +101,17 @@ def test_checked_mode_ends_with_its_block_and_nests():
         with pytest.raises(AnomalyError, match=r"\(step 1\)$"):
             tn.log(tn.asarray(-1.0))
     tn.log(tn.asarray(-1.0))
+
+
+def test_a_captured_function_is_looked_at_step_by_step():
+    f = tn.capture(lambda x: tn.log(x) * 2)
+    x = tn.asarray([1.0, -1.0])
+    assert f(x).tolist()[0] == 0.0
+    with (
+        tn.checked(step=4),
+        pytest.raises(AnomalyError, match=r"^log: the result float32\[2\] is nan at \(1,\) \(step 4\)$"),
+    ):
+        f(x)
+    slope = tn.capture(tn.autograd.grad(lambda x: tn.sqrt(x).sum()))
+    with tn.checked(), pytest.raises(AnomalyError, match="^backward of sqrt: the gradient of input 0"):
+        slope(tn.asarray([0.0, 1.0]))

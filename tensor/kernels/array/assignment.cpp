@@ -125,8 +125,9 @@ int in_place_allowed(Tensor* t, bool result_wants_grad, const char* what) {
                  ".clone() first)", what);
     return -1;
   }
-  if (modes.checked && shared && (t->flags & kIsView) != 0) {
-    raise_error("ReadOnlyError", "%s: checked mode: in place on a view whose elements another tensor shares (hint: .clone())", what);
+  if (modes.checked && shared) {
+    raise_error("ReadOnlyError", "%s: checked mode: in place on a %s whose elements another tensor shares (hint: .clone())", what,
+                (t->flags & kIsView) != 0 ? "view" : "tensor");
     return -1;
   }
   return 0;
