@@ -389,6 +389,8 @@ def vector_norm(
     from tensor import abs, max, min, sqrt, square, sum
 
     _floating("vector_norm", x)
+    if isinstance(ord, bool) or not isinstance(ord, (int, float)):
+        raise TypeError(f"vector_norm: ord must be a number, got {type(ord).__name__}")
     if ord in (math.inf, -math.inf):
         return (max if ord > 0 else min)(abs(x), axis=axis, keepdims=keepdims)
     if ord == 0:

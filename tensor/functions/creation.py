@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 from tensor import _kernels
@@ -156,6 +157,21 @@ def full_like(x: Tensor, /, fill_value: Any, *, dtype: Dtype | None = None, devi
     )
 
 
+def _real(what: str, value: Any) -> float:
+    """The value as an int or float of Python; TypeError for what is none, ValueError for NaN and infinities."""
+    if not isinstance(value, (int, float)):
+        if not hasattr(value, "__index__") and not hasattr(value, "__float__"):
+            raise TypeError(f"{what} must be a number, got {type(value).__name__}")
+        try:
+            value = index(value)
+        except TypeError:
+            value = float(value)
+    if not math.isfinite(value):
+        raise ValueError(f"{what} must be finite, got {value}")
+    number: float = value
+    return number
+
+
 def arange(
     start: float,
     /,
@@ -168,19 +184,26 @@ def arange(
     """start, start + step, … as long as they lie before stop; arange(n) counts from 0 to n − 1.
 
     Element i is start + i·step, computed in float64 (integers: exactly) and rounded once. int64 if all three are ints,
-    else float32. ValueError if step is 0.
+    else float32. ValueError if step is 0 or a number is not finite.
 
     >>> arange(5).tolist(), arange(1.0, 0.0, -0.25).tolist()
     ([0, 1, 2, 3, 4], [1.0, 0.75, 0.5, 0.25])
     """
     if stop is None:
         start, stop = 0, start
+    start, stop, step = _real("arange: start", start), _real("arange: stop", stop), _real("arange: step", step)
     if step == 0:
         raise ValueError("arange: step must not be 0")
     whole = all(isinstance(v, int) for v in (start, stop, step))
     wanted = dtype_of(("int64" if whole else "float32") if dtype is None else dtype)
     with plain_mode():
-        count = len(range(int(start), int(stop), int(step))) if whole else max(0, math.ceil((stop - start) / step))
+        if whole:
+            count = max(0, -((int(start) - int(stop)) // int(step)))
+        else:
+            steps = (stop - start) / step
+            count = max(0, math.ceil(steps)) if math.isfinite(steps) else 2**63
+    if count >= 2**63:
+        raise ShapeError(f"arange: {start} to {stop} by {step} are more elements than there are addresses")
     if isdtype(wanted, "integral"):
         if not whole:
             if not all(float(v).is_integer() for v in (start, step)):

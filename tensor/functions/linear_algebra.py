@@ -211,7 +211,7 @@ def quantised_matmul(x: Tensor, codes: Tensor, scale: Tensor, bias: Tensor, /, *
 
 
 def byte_matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The product of matrices of bytes (int8, uint8), exact in int32.
+    """The product of matrices of bytes (int8, uint8), exact in int32; what leaves it (after 33,025 products) wraps.
 
     >>> import tensor as tn
     >>> a = tn.full((1, 300), 127, dtype=tn.int8)

@@ -71,7 +71,7 @@ def diff(
 
         x = concat([part for part in (prepend, x, append) if part is not None], axis=at)
     before = (slice(None),) * at
-    for _ in range(n):
+    for _ in range(min(n, int(x.shape[at]))):
         high, low = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
         x = high != low if x.dtype == "bool" else high - low
     return x

@@ -17,6 +17,7 @@ from tensor.errors import BudgetExceeded, DtypeError, LinalgError, ShapeError, T
 from tensor.optim import SGD, AdamW, clip_grad_norm_
 
 X = tn.ones((2, 3))
+NAN = math.nan
 HUGE = tn.asarray([2**62, 2**62])
 LAST = tn.asarray([2**64 - 1], dtype=tn.uint64)
 
@@ -65,6 +66,18 @@ LAST = tn.asarray([2**64 - 1], dtype=tn.uint64)
             lambda: vmap(lambda i: X[0][i])(LAST),
             IndexError,
             "take: index 9223372036854775807 (number 0) is not from -3 to 2",
+        ),
+        (lambda: tn.arange(0, NAN), ValueError, "arange: stop must be finite, got nan"),
+        (lambda: tn.arange("a"), TypeError, "arange: stop must be a number, got str"),
+        (
+            lambda: tn.arange(0, 1, 1e-300),
+            ShapeError,
+            "arange: 0 to 1 by 1e-300 are more elements than there are addresses",
+        ),
+        (
+            lambda: tn.linalg.vector_norm(X, ord="x"),
+            TypeError,
+            "vector_norm: ord must be a number, got str",
         ),
         (lambda: tn.einsum(5, X), TypeError, "einsum: the equation must be a str, got int"),
         (
@@ -230,3 +243,14 @@ def test_a_norm_over_nothing_has_derivatives(norm: Callable[..., Any]) -> None:
     x = tn.zeros((2, 0))
     assert jvp(lambda v: norm(v, 0), (x,), (x,))[1].shape == (2, 0)
     assert grad(lambda v: grad(lambda u: (norm(u, 0) * u).sum())(v).sum())(x).shape == (2, 0)
+
+
+def test_differences_beyond_the_last_element_are_nothing_at_once() -> None:
+    assert tn.diff(tn.ones(3), n=2**62).shape == (0,)
+    assert tn.diff(tn.ones((2, 3)), n=2, axis=0).shape == (0, 3)
+
+
+def test_ranges_of_numbers_of_other_libraries_are_those_of_pythons() -> None:
+    assert tn.arange(np.int64(3)).tolist() == [0, 1, 2]
+    assert tn.arange(tn.asarray(5), 0, -2).tolist() == [5, 3, 1]
+    assert tn.arange(np.float32(0.5), 2).dtype == tn.float32
