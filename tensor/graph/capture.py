@@ -66,7 +66,6 @@ class GraphTracer(Tracer):
     __slots__ = ("value",)
 
     what: ClassVar[str] = "a captured tensor"
-    hint: ClassVar[str] = "tensor.where chooses by value"
     value: int
 
     @classmethod
