@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import util
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -115,6 +117,19 @@ def check_capture(case: Case) -> None:
         assert [bits(x) for x in captured] == [bits(x) for x in leaves(case.fn(*inputs))]
 
 
+# The test files that hold cases: docs/primitives.md has a line for each function of theirs.
+FILES = (
+    "test_layouts",
+    "test_gates_and_parts",
+    "test_more_norms",
+    "test_block_products",
+    "test_spectral",
+    "test_conformal",
+    "test_quant",
+    "test_losses",
+    "test_random_choices",
+)
+
 CHECKS: dict[str, Callable[[Case], None]] = {
     "values": check_values,
     "gradient": check_gradient,
@@ -122,3 +137,29 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "devices": check_devices,
     "capture": check_capture,
 }
+
+
+def all_cases() -> dict[str, list[Case]]:
+    """The cases of each function: a case's name begins with that of its function."""
+    found: dict[str, list[Case]] = {}
+    for name in FILES:
+        spec = util.spec_from_file_location(name, Path(__file__).parent / "tensor" / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for case, inputs in module.CASES.items():
+            found.setdefault(case.split()[0], []).append(inputs)
+    return found
+
+
+def outcome(cases: Sequence[Case], check: str) -> str:
+    """'yes' if every case passes, 'failed', or '–' where the check asks nothing of any."""
+    asked = {"gradient": lambda case: case.moving != (), "capture": lambda case: case.captured}.get(check)
+    if asked is not None and not any(map(asked, cases)):
+        return "–"
+    for case in cases:
+        try:
+            CHECKS[check](case)
+        except Exception:
+            return "failed"
+    return "yes"

@@ -18,6 +18,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+try:
+    import composite_checks
+finally:
+    sys.path.pop(0)
+
 from tensor import _kernels
 from tensor.primitives.primitive import Primitive
 from tensor.primitives.registry import REGISTRY, all_rows, row
@@ -249,7 +255,29 @@ def page(outcomes: dict[str, dict[str, dict[str, str]]], names: Path) -> str:
             values = {**cells(r, mine), **{d: r.devices[d] for d in ("cuda", "webgpu", "npu")}}
             values |= {"primitive": f"`{r.name}`", "meaning": r.summary.replace("|", "\\|")}
             lines.append("| " + " | ".join(values[c] for c in COLUMNS) + " |")
-    return "\n".join(lines) + "\n\n" + mission_section(names)
+    return "\n".join(lines) + "\n\n" + functions_section() + "\n" + mission_section(names)
+
+
+# --- functions that are made of rows ---------------------------------------------------------------------------------
+
+FUNCTIONS = """## Functions made of rows
+
+What the cases of `tests/composite_checks.py` say: values in float64 against numpy, scipy or a closed form; gradients against finite
+differences; vmap equal to a loop, the device of the twins equal to the kernels, a captured function equal to the function, bit for bit.
+`–`: the question does not arise.
+
+| function | values | gradient | batching | ref | captured |
+|---|---|---|---|---|---|
+"""  # noqa: E501
+
+
+def functions_section() -> str:
+    """The table of functions with cases, from running every check on every case."""
+    lines = []
+    for name, cases in sorted(composite_checks.all_cases().items()):
+        cells = " | ".join(composite_checks.outcome(cases, check) for check in composite_checks.CHECKS)
+        lines.append(f"| {found_at(name)} | {cells} |\n")
+    return FUNCTIONS + "".join(lines)
 
 
 # --- the names of the mission ----------------------------------------------------------------------------------------

@@ -66,6 +66,15 @@ def test_arm64_is_open_where_its_digest_is_not_the_golden_one_of_now() -> None:
     assert cell(row("permute"), {"permute": "12"}, {"permute": "12"}) == "view"
 
 
+def test_the_page_lists_every_function_that_has_cases_and_none_failed(repository: Path) -> None:
+    page = (repository / "docs" / "primitives.md").read_text()
+    section = page.split("## Functions made of rows\n")[1].split("\n## ")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if "| `" in line]
+    cases = regenerate_primitives.composite_checks.all_cases()
+    assert [row[0] for row in cells] == [regenerate_primitives.found_at(name) for name in sorted(cases)], COMMAND
+    assert {cell for row in cells for cell in row[1:]} <= {"yes", "–"}, COMMAND
+
+
 def test_the_page_lists_the_names_of_the_mission(data, repository: Path) -> None:
     names = regenerate_primitives.mission_names(data("tessera/tessera_primitives.csv"))
     assert len(names) == 515
