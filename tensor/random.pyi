@@ -5,10 +5,6 @@ from typing import Any, SupportsIndex, TypeVar, overload
 from tensor import typed as t
 from tensor._kernels import Dtype as Dtype
 from tensor._kernels import Tensor as Tensor
-from tensor.random_choices import es_low_rank_correction as es_low_rank_correction
-from tensor.random_choices import gumbel_softmax as gumbel_softmax
-from tensor.random_choices import masked_categorical as masked_categorical
-from tensor.random_choices import perturbed_argmax as perturbed_argmax
 
 _K = TypeVar("_K")
 _R = TypeVar("_R")
@@ -48,14 +44,6 @@ class Key:
     def uniform(
         self, shape: tuple[()], *, offset: int = 0, dtype: Dtype[_K], device: _Device = None
     ) -> Tensor[_K, t.Rank0]: ...
-    @overload
-    def uniform(
-        self, shape: tuple[int], *, offset: int = 0, dtype: None = None, device: _Device = None
-    ) -> Tensor[t.Float32, t.Rank1]: ...
-    @overload
-    def uniform(
-        self, shape: tuple[int], *, offset: int = 0, dtype: Dtype[_K], device: _Device = None
-    ) -> Tensor[_K, t.Rank1]: ...
     @overload
     def uniform(
         self, shape: tuple[int, int], *, offset: int = 0, dtype: None = None, device: _Device = None
@@ -106,14 +94,6 @@ class Key:
     def normal(
         self, shape: tuple[()], *, offset: int = 0, dtype: Dtype[_K], device: _Device = None
     ) -> Tensor[_K, t.Rank0]: ...
-    @overload
-    def normal(
-        self, shape: tuple[int], *, offset: int = 0, dtype: None = None, device: _Device = None
-    ) -> Tensor[t.Float32, t.Rank1]: ...
-    @overload
-    def normal(
-        self, shape: tuple[int], *, offset: int = 0, dtype: Dtype[_K], device: _Device = None
-    ) -> Tensor[_K, t.Rank1]: ...
     @overload
     def normal(
         self, shape: tuple[int, int], *, offset: int = 0, dtype: None = None, device: _Device = None
@@ -267,14 +247,6 @@ def uniform(
 ) -> Tensor[_K, t.Rank0]: ...
 @overload
 def uniform(
-    key: Key, shape: tuple[int], *, offset: int = 0, dtype: None = None, device: _Device = None
-) -> Tensor[t.Float32, t.Rank1]: ...
-@overload
-def uniform(
-    key: Key, shape: tuple[int], *, offset: int = 0, dtype: Dtype[_K], device: _Device = None
-) -> Tensor[_K, t.Rank1]: ...
-@overload
-def uniform(
     key: Key, shape: tuple[int, int], *, offset: int = 0, dtype: None = None, device: _Device = None
 ) -> Tensor[t.Float32, t.Rank2]: ...
 @overload
@@ -323,14 +295,6 @@ def normal(
 def normal(
     key: Key, shape: tuple[()], *, offset: int = 0, dtype: Dtype[_K], device: _Device = None
 ) -> Tensor[_K, t.Rank0]: ...
-@overload
-def normal(
-    key: Key, shape: tuple[int], *, offset: int = 0, dtype: None = None, device: _Device = None
-) -> Tensor[t.Float32, t.Rank1]: ...
-@overload
-def normal(
-    key: Key, shape: tuple[int], *, offset: int = 0, dtype: Dtype[_K], device: _Device = None
-) -> Tensor[_K, t.Rank1]: ...
 @overload
 def normal(
     key: Key, shape: tuple[int, int], *, offset: int = 0, dtype: None = None, device: _Device = None
@@ -493,6 +457,25 @@ def bernoulli(
 ) -> Tensor[t.Bool]: ...
 def categorical(key: Key, logits: Tensor, shape: _Shape = (), *, axis: int = -1) -> Tensor[t.Int64]: ...
 def dropout(key: Key, x: Tensor[_K, _R], p: float) -> Tensor[_K, _R]: ...
+def gumbel_softmax(
+    key: Key, logits: Tensor[_K, _R], /, *, temperature: float = 1.0, axis: int = -1, hard: bool = False
+) -> Tensor[_K, _R]: ...
+def masked_categorical(key: Key | None, logits: Tensor, mask: Tensor, /, *, axis: int = -1) -> Tensor[t.Int64]: ...
+def perturbed_argmax(
+    key: Key, x: Tensor[_K, _R], /, *, sigma: float = 1.0, samples: int = 100, axis: int = -1
+) -> Tensor[_K, _R]: ...
+def es_low_rank_correction(
+    key: Key,
+    x: Tensor,
+    members: Tensor,
+    /,
+    outputs: int,
+    *,
+    sigma: float,
+    rank: int = 1,
+    epoch: int = 0,
+    antithetic: bool = True,
+) -> Tensor: ...
 def key_of(seeds: Any) -> Key: ...
 def require_key(key: Any, name: str) -> None: ...
 def as_u64(value: Any, function: str, name: str) -> int: ...
