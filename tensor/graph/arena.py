@@ -19,7 +19,7 @@ def tensor_over(memory: Any, whole: dict[str, Tensor], place: int, spec: Spec, s
     `whole` keeps what covers all of the memory, one tensor a type.
     """
     dtype = spec.dtype.name
-    over = whole.get(dtype)
+    over: Any = whole.get(dtype)
     if over is None:
         bytes_of = memoryview(memory).cast("B")
         over = whole[dtype] = _kernels.over_bytes(bytes_of, dtype, (bytes_of.nbytes // item_bytes(dtype),))
