@@ -23,6 +23,7 @@ __all__ = ["BLOCKS", "with_blocks"]
 
 _LARGE = 6 << 20  # bytes of a value that is worth cutting: below, a pass over memory costs too little
 _BLOCK = 1 << 19  # bytes of the largest value of a block: several fit into that cache, and threads have work
+_STEPS = 4  # views left out: fewer gain nothing where two threads share the work
 _WINDOW = 1024  # steps that are grouped together
 _NEAR = 12  # steps: a group does not reach further back
 _LINES = ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
@@ -213,7 +214,7 @@ def _home(
 
 
 def _pays(graph: Graph, group: _Group) -> bool:
-    if sum(not s.is_view for s in group.steps) < 2:
+    if sum(not s.is_view for s in group.steps) < _STEPS:
         return False
     made = {v for s in group.steps if not s.is_view for v in s.outputs if total_bytes((graph.specs[v],)) >= _LARGE}
     bases = {s.outputs[0]: s.inputs[0] for s in group.steps if s.is_view}

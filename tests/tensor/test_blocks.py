@@ -13,6 +13,7 @@ from tensor.graph import blocks
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values of 1 KiB are cut, into blocks of 512 bytes."""
     monkeypatch.setattr(blocks, "_LARGE", 1 << 10)
+    monkeypatch.setattr(blocks, "_STEPS", 2)
     monkeypatch.setattr(blocks, "_BLOCK", 1 << 9)
 
 
