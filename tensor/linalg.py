@@ -154,7 +154,8 @@ def eigh(x: Tensor, /) -> EighResult:
     """Eigenvalues, ascending, and eigenvectors of a symmetric (complex: Hermitian) x[..., n, n], by Jacobi rotations.
 
     Raises LinalgError for a matrix that differs from its adjoint by more than 2⁻¹⁶ (float64: 2⁻⁴⁰) of its largest
-    element, or has a NaN or an infinity. Gradients of eigenvectors need eigenvalues that differ.
+    element, or has a NaN or an infinity. Gradients of eigenvectors need eigenvalues that differ: what equal ones
+    would add is left out.
 
     >>> import tensor as tn
     >>> tn.linalg.eigh(tn.asarray([[2.0, 0], [0, 1]])).eigenvalues.tolist()
@@ -380,13 +381,14 @@ def vector_norm(
 ) -> Tensor:
     """(Σ |x|^ord)^(1/ord) over the axes (all elements if none are named).
 
-    ord inf and −inf: the largest and smallest |x|; 0: the number of elements that are not 0.
+    ord inf and −inf: the largest and smallest |x|; 0: the number of elements that are not 0. From ord 1
+    up the gradient at 0 is 0.
 
     >>> import tensor as tn
     >>> tn.linalg.vector_norm(tn.asarray([3.0, 4])).item()
     5.0
     """
-    from tensor import abs, max, min, sqrt, square, sum
+    from tensor import abs, max, min, sqrt, square, sum, where
 
     _floating("vector_norm", x)
     if isinstance(ord, bool) or not isinstance(ord, (int, float)):
@@ -398,9 +400,10 @@ def vector_norm(
     size = abs(x)
     if ord == 1:
         return sum(size, axis=axis, keepdims=keepdims)
-    if ord == 2:
-        return sqrt(sum(square(size), axis=axis, keepdims=keepdims))
-    return sum(size**ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+    total = sum(square(size) if ord == 2 else size**ord, axis=axis, keepdims=keepdims)
+    positive = where(total == 0, 1.0, total)  # the root has no derivative at 0; the norm's is taken for 0 there
+    nothing = 0.0 if ord > 0 else math.inf if ord < 0 else math.nan
+    return where(total == 0, nothing, sqrt(positive) if ord == 2 else positive ** (1 / ord))
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | Literal["fro", "nuc"] | None = "fro") -> Tensor:

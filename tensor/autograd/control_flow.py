@@ -49,6 +49,13 @@ def check_carry(name: str, before: Any, after: Any) -> None:
             )
 
 
+def pair_of(result: Any) -> tuple[Any, Any]:
+    """What a step of scan gave, if it is a pair."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(f"scan: the function must return (carry, y), got {type(result).__name__}")
+    return result
+
+
 def scan(
     fn: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -84,7 +91,7 @@ def scan(
         results = []
         for k in range(count):
             i = count - 1 - k if reverse else k
-            after, y = fn(carry, tree_unflatten(treedef, [p[i] for p in parts]))
+            after, y = pair_of(fn(carry, tree_unflatten(treedef, [p[i] for p in parts])))
             check_carry("scan", carry, after)
             carry = after
             results.append(y)

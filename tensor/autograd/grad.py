@@ -38,9 +38,14 @@ def _cut(tree: Any, connected: bool) -> Any:
 def _positions(argnums: int | Sequence[int], count: int, name: str) -> tuple[int, ...]:
     asked = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for i in asked:
+        if not isinstance(i, int):
+            raise TypeError(f"{name}: argnums must be an int or a sequence of ints, got {argnums!r}")
         if not -count <= i < count:
             raise ValueError(f"{name}: argnums {i} is out of range for {count} positional arguments")
-    return tuple(i % count for i in asked)
+    positions = tuple(i % count for i in asked)
+    if len(set(positions)) < len(positions):
+        raise ValueError(f"{name}: argnums {argnums!r} names an argument twice")
+    return positions
 
 
 def value_and_grad(
@@ -75,7 +80,7 @@ def value_and_grad(
             trees.append(treedef)
         with inside_gradient(), enable_grad():
             result = fn(*new_args, **kwargs)
-        value, aux = result if has_aux else (result, None)
+        value, aux = _with_aux(result, name) if has_aux else (result, None)
         _require_scalar(value, name)
         found, foreign = _pull(value, leaves, start)
         values = [zeros_like_spec(x) if g is None else g for g, x in zip(found, originals, strict=True)]
@@ -92,6 +97,12 @@ def value_and_grad(
 
 def _pull(value: Tensor, leaves: list[Tensor], start: int) -> tuple[list[Tensor | None], bool]:
     return gradients([value], [_kernels.full((), 1, value.dtype, value.device)], leaves, start=start)
+
+
+def _with_aux(result: Any, name: str) -> tuple[Any, Any]:
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise GradientError(f"{name}: with has_aux the function must return (result, aux), got {type(result).__name__}")
+    return result
 
 
 def _require_scalar(value: Any, name: str) -> None:
@@ -139,7 +150,7 @@ def vjp(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     leaves = [fresh_leaf(x, "vjp", "the primals") for x in flat]
     with inside_gradient(), enable_grad():
         result = fn(*tree_unflatten(treedef, leaves))
-    value, aux = result if has_aux else (result, None)
+    value, aux = _with_aux(result, "vjp") if has_aux else (result, None)
     outs, out_tree = tree_flatten(value)
     for o in outs:
         if not isinstance(o, _kernels.Tensor):

@@ -119,6 +119,9 @@ def jvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any])
     >>> value.tolist(), along.tolist()
     ([1.0, 9.0], [2.0, 60.0])
     """
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise TypeError(f"jvp: {what} must be a tuple, one tree for each argument, got {type(given).__name__}")
     if len(primals) != len(tangents):
         raise ValueError(f"jvp: {len(primals)} primals and {len(tangents)} tangents")
     flat, treedef = tree_flatten(tuple(primals))

@@ -122,14 +122,14 @@ def captured_scan(
     recorder: Any, fn: Callable[..., Any], init: Any, leaves: list[Tensor], treedef: TreeDef, n: int, reverse: bool
 ) -> tuple[Any, Any] | None:
     """The loop as one step; None where it must be captured turn by turn."""
-    from tensor.autograd.control_flow import check_carry
+    from tensor.autograd.control_flow import check_carry, pair_of
 
     state = tree_flatten(init)[0]
     if not all(isinstance(x, _kernels.Tensor) for x in state):
         return None
 
     def turn(carry: Any, slices: list[Tensor]) -> Any:
-        after, y = fn(carry, tree_unflatten(treedef, slices))
+        after, y = pair_of(fn(carry, tree_unflatten(treedef, slices)))
         check_carry("scan", carry, after)
         return after, y
 

@@ -12,8 +12,8 @@ import pytest
 
 import tensor as tn
 from tensor import sparse
-from tensor.autograd import grad, jvp, vmap
-from tensor.errors import BudgetExceeded, DtypeError, LinalgError, ShapeError, TraceError
+from tensor.autograd import grad, jvp, scan, vmap
+from tensor.errors import BudgetExceeded, DtypeError, GradientError, LinalgError, ShapeError, TraceError
 from tensor.optim import SGD, AdamW, clip_grad_norm_
 
 X = tn.ones((2, 3))
@@ -78,6 +78,27 @@ LAST = tn.asarray([2**64 - 1], dtype=tn.uint64)
             lambda: tn.linalg.vector_norm(X, ord="x"),
             TypeError,
             "vector_norm: ord must be a number, got str",
+        ),
+        (lambda: grad(tn.sum, argnums=(0, -1))(X), ValueError, "grad: argnums (0, -1) names an argument twice"),
+        (
+            lambda: grad(tn.sum, argnums="x")(X),
+            TypeError,
+            "grad: argnums must be an int or a sequence of ints, got 'x'",
+        ),
+        (
+            lambda: grad(tn.sum, has_aux=True)(X),
+            GradientError,
+            "grad: with has_aux the function must return (result, aux), got Tensor",
+        ),
+        (
+            lambda: jvp(tn.sin, X, X),
+            TypeError,
+            "jvp: primals must be a tuple, one tree for each argument, got Tensor",
+        ),
+        (
+            lambda: scan(lambda c, x: c, X, X),
+            TypeError,
+            "scan: the function must return (carry, y), got Tensor",
         ),
         (lambda: tn.einsum(5, X), TypeError, "einsum: the equation must be a str, got int"),
         (
@@ -254,3 +275,15 @@ def test_ranges_of_numbers_of_other_libraries_are_those_of_pythons() -> None:
     assert tn.arange(np.int64(3)).tolist() == [0, 1, 2]
     assert tn.arange(tn.asarray(5), 0, -2).tolist() == [5, 3, 1]
     assert tn.arange(np.float32(0.5), 2).dtype == tn.float32
+
+
+@pytest.mark.parametrize("order", [2, 3, 0.5, -1])
+def test_a_norm_of_nothing_but_zeros_has_the_gradient_zero(order: float) -> None:
+    norm = tn.linalg.vector_norm
+    if order >= 1:
+        assert grad(lambda x: norm(x, ord=order))(tn.zeros(3)).tolist() == [0.0, 0.0, 0.0]
+    for values in ([3.0, 4.0], [0.0, 2.0], [math.inf, 1.0], [math.inf, math.inf], [NAN, 1.0], []):
+        with np.errstate(all="ignore"):
+            expected = np.linalg.norm(np.array(values), ord=order)
+        found = norm(tn.asarray(values, dtype=tn.float64), ord=order).item()
+        np.testing.assert_allclose(found, expected, rtol=1e-14)
