@@ -34,7 +34,7 @@ _FUNCTIONS = {
 }
 
 
-_NUMBERS = (bool, int, float, complex)
+_NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
 
 
 def _function(row: str) -> Any:
