@@ -30,11 +30,20 @@ struct Windows {
   DW_INLINE void next() { ++offset; }
 };
 
+// As many outputs of two rows as half a vector holds.
 template <class T>
+struct HalfWindows {
+  const T* p[2 * kVectors];
+  const ptrdiff_t* offset;
+  DW_INLINE Lanes<T> load(int j) const { return load_halves<Lanes<T>>(p[2 * j] + *offset, p[2 * j + 1] + *offset); }
+  DW_INLINE void next() { ++offset; }
+};
+
+template <class T, class B>
 struct WindowTile {
   size_t depth;
   const T* a;
-  Windows<T> b;
+  B b;
   T* c[kVectors];  // where the outputs of a vector go, in the first row of the tile
   size_t count[kVectors];
   ptrdiff_t c_row;
@@ -42,8 +51,8 @@ struct WindowTile {
   bool first, last, relu;
 };
 
-template <class T, int rows>
-__attribute__((noinline)) void window_tile(const WindowTile<T>& t) {
+template <class T, class B, int rows>
+__attribute__((noinline)) void window_tile(const WindowTile<T, B>& t) {
   using V = Lanes<T>;
   V sum[rows * kVectors];
   chains<T, rows, kVectors>(sum, t.depth, PackedRows<T, rows>{t.a}, t.b);
@@ -62,11 +71,11 @@ __attribute__((noinline)) void window_tile(const WindowTile<T>& t) {
   });
 }
 
-template <class T, class = typename MakeIndices<kRows>::type>
+template <class T, class B, class = typename MakeIndices<kRows>::type>
 struct WindowTiles;
-template <class T, int... I>
-struct WindowTiles<T, Indices<I...>> {
-  static constexpr void (*of_height[])(const WindowTile<T>&) = {window_tile<T, I + 1>...};
+template <class T, class B, int... I>
+struct WindowTiles<T, B, Indices<I...>> {
+  static constexpr void (*of_height[])(const WindowTile<T, B>&) = {window_tile<T, B, I + 1>...};
 };
 
 template <class T>
@@ -155,6 +164,18 @@ bool runs_over_gaps(const Work<T>& work) {
   return work.depth >= 32 && work.planes.pitch * 7 < in_rows * 6;
 }
 
+// Whether two rows a vector need fewer tiles: rows of at most half a vector.
+template <class T>
+bool in_halves(const Work<T>& work) {
+  constexpr int64_t width = Lanes<T>::width;
+  const Convolution& c = *work.convolution;
+  if (work.depth < 32 || c.x.output > width / 2) return false;
+  const int64_t rows = c.y.output < kRowsPerBlock ? c.y.output : kRowsPerBlock;
+  const int64_t others = runs_over_gaps(work) ? ((rows - 1) * work.planes.pitch + c.x.output + width - 1) / width : rows;
+  const auto tiles = [](int64_t vectors) { return (vectors + kVectors - 1) / kVectors; };
+  return tiles((rows + 1) / 2) < tiles(others);
+}
+
 // Where a panel's outputs go: the rows from y_first on of planes some step apart.
 template <class T>
 struct Target {
@@ -178,6 +199,15 @@ void take_run(const Convolution& c, int64_t pitch, int64_t from, int64_t end, co
   }
 }
 
+// The two rows in the halves of a tile's vector.
+template <class T>
+void take_halves(const Convolution& c, int64_t y, int64_t y_end, const T* local, const Target<T>& to, int64_t rows) {
+  for (int64_t h = 0; h < 2 && y + h < y_end; ++h)
+    for (int64_t i = 0; i < rows; ++i)
+      copy_row(to.at(y + h, 0, c.x.output) + i * to.channel_step, local + i * kColumns<T> + h * (Lanes<T>::width / 2),
+               size_t(c.x.output));
+}
+
 // Maxima over pairs of rows and columns of a panel's outputs, after the activation.
 template <class T>
 void pool_panel(const Work<T>& work, const Target<T>& from, int64_t image, int64_t channel, int64_t rows, int64_t y_end) {
@@ -194,9 +224,11 @@ void pool_panel(const Work<T>& work, const Target<T>& from, int64_t image, int64
 }
 
 // One block: some rows of outputs of all channels of one group of one image.
-template <class T>
+template <class T, class B>
 void convolve(void* context, size_t block) {
   constexpr int64_t width = Lanes<T>::width;
+  constexpr int64_t runs = sizeof(B::p) / sizeof(T*) / kVectors;  // of neighbouring inputs in a vector
+  constexpr bool halves = runs == 2;
   const auto& work = *static_cast<const Work<T>*>(context);
   const Convolution& c = *work.convolution;
   const int64_t row_block = int64_t(block) % work.row_blocks, group = int64_t(block) / work.row_blocks % c.groups;
@@ -208,12 +240,16 @@ void convolve(void* context, size_t block) {
   const bool native = sum_dtype(c.dtype) == c.dtype;
   const bool pooled = c.index != nullptr;
   T* sums = work.sums + ((native ? work.image : 0) + image) * c.groups * c.outputs * pixels;
-  const bool over_gaps = runs_over_gaps(work);
+  const bool over_gaps = !halves && runs_over_gaps(work);
+  const bool apart = halves || over_gaps;  // tiles are written apart, and taken to their rows
   const int64_t pitch = work.planes.pitch;
-  // Vectors are numbered row after row, or along one run from the first row's beginning to the last one's end.
+  // Vectors are numbered row after row, or along one run from the first row's beginning to the last one's end, or by pairs
+  // of rows.
   const int64_t run_first = y_first * pitch, run_end = (y_end - 1) * pitch + c.x.output;
-  const int64_t first = over_gaps ? 0 : y_first * vectors;
-  const int64_t end = over_gaps ? (run_end - run_first + width - 1) / width : y_end * vectors;
+  const int64_t first = apart ? 0 : y_first * vectors;
+  const int64_t end = halves      ? (y_end - y_first + 1) / 2
+                      : over_gaps ? (run_end - run_first + width - 1) / width
+                                  : y_end * vectors;
   alignas(64) T local[size_t(kRows) * size_t(kColumns<T>)];
   alignas(64) T planes[size_t(kRows) * size_t(kRowsPerBlock * kPooledWidth<T>)];
   for (int64_t panel = 0; panel < panels(c.outputs); ++panel) {
@@ -223,15 +259,22 @@ void convolve(void* context, size_t block) {
     const Target<T> to = pooled ? Target<T>{planes, y_first, (y_end - y_first) * c.x.output} : Target<T>{sums + channel * pixels, 0, pixels};
     int64_t y = y_first, x = 0;
     for (int64_t slot = first; slot < end; slot += kVectors) {
-      WindowTile<T> t;
+      WindowTile<T, B> t;
       t.relu = native && c.activation == droveway::op_relu;
-      t.c_row = over_gaps ? kColumns<T> : to.channel_step;
+      t.c_row = apart ? kColumns<T> : to.channel_step;
       t.bias = native && work.bias != nullptr ? work.bias + channel : nullptr;
-      const T* place[kVectors];
+      const T* place[runs * kVectors];
       for (int64_t j = 0; j < kVectors; ++j) {
         const bool exists = slot + j < end;  // else it repeats its neighbour
-        if (over_gaps) {
-          place[j] = plane + run_first + (exists ? slot + j : slot) * width;
+        if (apart) {
+          const int64_t mine = exists ? slot + j : slot;
+          if constexpr (halves) {
+            const int64_t top = y_first + 2 * mine;
+            place[2 * j] = plane + top * pitch;
+            place[2 * j + 1] = plane + (top + 1 < y_end ? top + 1 : top) * pitch;
+          } else {
+            place[j] = plane + run_first + mine * width;
+          }
           t.c[j] = local + j * width;
           t.count[j] = size_t(width);
           continue;
@@ -248,14 +291,16 @@ void convolve(void* context, size_t block) {
       for (int64_t k = 0; k < work.depth; k += int64_t(kDepth)) {
         t.depth = least(kDepth, size_t(work.depth - k));
         t.a = weight + k * rows;
-        for (int64_t j = 0; j < kVectors; ++j) t.b.p[j] = place[j];
+        memcpy(t.b.p, place, sizeof(place));
         t.b.offset = work.offset + k;
         t.first = k == 0;
         t.last = k + int64_t(t.depth) == work.depth;
-        WindowTiles<T>::of_height[rows - 1](t);
+        WindowTiles<T, B>::of_height[rows - 1](t);
       }
-      for (int64_t j = 0; over_gaps && j < kVectors && slot + j < end; ++j)
-        take_run(c, pitch, run_first + (slot + j) * width, run_end, local + j * width, to, rows);
+      for (int64_t j = 0; apart && j < kVectors && slot + j < end; ++j) {
+        if constexpr (halves) take_halves(c, y_first + 2 * (slot + j), y_end, local + j * width, to, rows);
+        else take_run(c, pitch, run_first + (slot + j) * width, run_end, local + j * width, to, rows);
+      }
     }
     if (pooled) pool_panel(work, to, image, channel, rows, y_end);
   }
@@ -299,10 +344,11 @@ void run(const Convolution& c, char* workspace) {
   pack_weights(work);
   const double flops = double(c.images * c.groups * c.outputs) * double(work.depth) * double(c.y.output * c.x.output);
   const int threads = flops < kParallelFlops ? 1 : 1024;
+  const dw_block_fn block = in_halves(work) ? convolve<T, HalfWindows<T>> : convolve<T, Windows<T>>;
   for (work.image = 0; work.image < c.images; work.image += layout.images) {
     work.images = layout.images < c.images - work.image ? layout.images : c.images - work.image;
     dw_parallel_n(size_t(work.images * c.groups * c.inputs), lay_out_channel<T>, &work, threads);
-    dw_parallel_n(size_t(work.images * c.groups * work.row_blocks), convolve<T>, &work, threads);
+    dw_parallel_n(size_t(work.images * c.groups * work.row_blocks), block, &work, threads);
   }
 }
 

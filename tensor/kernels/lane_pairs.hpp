@@ -12,6 +12,7 @@ template <int... I> struct Shuffle<0, I...> {
   template <class R> static DW_INLINE R odds(R a, R b) { return __builtin_shufflevector(a, b, (2 * I + 1)...); }
   template <class R> static DW_INLINE R low(R a, R b) { return __builtin_shufflevector(a, b, (I / 2 + I % 2 * n)...); }
   template <class R> static DW_INLINE R high(R a, R b) { return __builtin_shufflevector(a, b, (n / 2 + I / 2 + I % 2 * n)...); }
+  template <class R, class H> static DW_INLINE R joined(H a, H b) { return __builtin_shufflevector(a, b, I...); }
   template <class R> static DW_INLINE R upper(R a) { return __builtin_shufflevector(a, a, (n / 2 + I % (n / 2))...); }
 };
 template <class R> using ShuffleOf = Shuffle<int(sizeof(R) / sizeof(R{}[0]))>;
@@ -50,6 +51,24 @@ template <class V>
 DW_INLINE V upper(V a) {
   if constexpr (kRegs == 1) return build<V>([&](auto i) DW_LAMBDA { return ShuffleOf<decltype(+a.r[0])>::upper(a.r[i]); });
   else return build<V>([&](auto i) DW_LAMBDA { return a.r[(i + kRegs / 2) % kRegs]; });
+}
+
+// Half a vector from each of two places.
+template <class V, class T>
+DW_INLINE V load_halves(const T* low, const T* high) {
+  if constexpr (kRegs == 1) {
+    typedef T Half __attribute__((vector_size(V::width / 2 * sizeof(T))));
+    Half a, b;
+    memcpy(&a, low, sizeof(a));
+    memcpy(&b, high, sizeof(b));
+    using R = decltype(+V{}.r[0]);
+    return build<V>([&](auto) DW_LAMBDA { return ShuffleOf<R>::template joined<R>(a, b); });
+  } else {
+    return build<V>([&](auto i) DW_LAMBDA {
+      constexpr int at = decltype(i){}, half = kRegs / 2;
+      return reg::load(at < half ? low + at * V::step : high + (at - half) * V::step);
+    });
+  }
 }
 
 }  // namespace

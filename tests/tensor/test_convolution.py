@@ -119,6 +119,15 @@ def test_a_gradient_through_a_stride_leaves_out_the_taps_that_meet_nothing(kind,
     assert bits(found) == bits(expected)
 
 
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("size", [(9, 8), (8, 7), (17, 6), (2, 4), (1, 3)])
+def test_rows_that_share_a_vector_have_the_bits_of_the_twin(kind, size):
+    x, w, g = image(1, (2, 20, *size), kind), image(2, (17, 20, 3, 3), kind), image(3, (2, 17, *size), kind)
+    params = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    for came, expected in zip(three(x, w, g, params), three_by_twin(x, w, g, params), strict=True):
+        assert bits(came) == bits(expected)
+
+
 def test_views_give_the_bits_of_their_copies():
     x, w, g = image(1, (2, 6, 12, 14), "float32"), image(2, (4, 3, 3, 5), "float32"), image(3, (2, 4, 5, 10), "float32")
     params = {"stride": (1, 1), "padding": (1, 0), "dilation": (1, 1), "groups": 1}
