@@ -6,6 +6,7 @@ numpy is imported here and only here on the way of a tensor, when the first arra
 from __future__ import annotations
 
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tensor._kernels import DTYPES, arange, asarray, bitcast, empty, from_dlpack
@@ -73,7 +74,7 @@ def from_array_like(value: Any, copy: bool | None = None) -> Tensor:
             f"asarray: tensor has no element type for numpy's {array.dtype!r} (hint: x.astype(numpy.float32))"
         )
     if hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, (str, bytes, dict)):
-        return asarray(list(value), None, None, copy)
+        return asarray(list(chain(value)), None, None, copy)  # not what __len__ claims
     raise DtypeError(f"asarray: expected numbers, lists of numbers or an array, got {type(value).__name__}")
 
 

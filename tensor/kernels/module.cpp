@@ -196,7 +196,7 @@ void bind_random(nb::module_& m) {
 uint64_t float_mode_swap(uint64_t mode) {
 #if defined(__x86_64__)
   const uint64_t old = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(unsigned(mode));
+  __builtin_ia32_ldmxcsr(unsigned(mode) & 0xFFFF);  // the rest is reserved: setting it ends the process
 #else
   uint64_t old;
   asm volatile("mrs %0, fpcr" : "=r"(old));

@@ -253,6 +253,19 @@ def test_what_cannot_be_had_without_a_copy_is_refused_if_a_copy_is_forbidden() -
     assert x.tolist() == [1, 1, 1]
 
 
+def test_a_sequence_that_claims_more_than_there_is_memory_for_is_read_to_its_end() -> None:
+    class Claims:
+        def __len__(self) -> int:
+            return 10**12
+
+        def __getitem__(self, i: int) -> float:
+            if i == 3:
+                raise IndexError
+            return 0.5 * i
+
+    assert tn.asarray(Claims()).tolist() == [0, 0.5, 1]
+
+
 def test_a_capsule_without_a_shape_is_refused() -> None:
     class DlTensor(ctypes.Structure):
         _fields_ = [
