@@ -78,6 +78,9 @@ bool scalar_fits_kind(PyObject* o, Dtype d);               // bool to bool, int 
 int scalar_into(PyObject* o, Dtype d, void* element);      // OverflowError if it does not fit
 PyObject* element_as_python(const void* element, Dtype d);
 Tensor* scalar_tensor(PyObject* o, Dtype d, DeviceKind device);
+Dtype default_dtype(PyObject* o);                          // that a Python number becomes
+inline bool is_list(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o); }
+PyObject* from_lists(PyObject* value, const Dtype* wanted, PyObject* device, DeviceKind kind);  // lists of numbers and arrays
 
 PyObject* tensor_subscript(PyObject* self, PyObject* key);
 int tensor_assign(PyObject* self, PyObject* key, PyObject* value);
