@@ -13,6 +13,7 @@ from tensor.autograd import (
     associative_scan,
     checkpoint,
     cond,
+    custom_jvp,
     custom_primitive,
     custom_vjp,
     fori_loop,
@@ -62,6 +63,14 @@ def joined(x, y):
 joined.defvjp(lambda x, y: ((x * y, x + y), (x, y)), lambda r, g: (g[0] * r[1] + g[1], g[0] * r[0] + g[1]))
 
 
+@custom_jvp
+def swell(x):
+    return tn.sin(x)
+
+
+swell.defjvp(lambda primals, tangents: (swell(*primals), tangents[0] * tn.cos(primals[0])))
+
+
 def product_of(pair: tuple[Any, Any]) -> Any:
     return pair[0] * pair[1]
 
@@ -72,6 +81,8 @@ PROGRAMS: dict[str, Function] = {
     "rule": lambda x: (wave(x) * x).sum(),
     "rule of two": lambda x: (product_of(joined(x, x)) * x).sum(),
     "rule in checkpoint": lambda x: checkpoint(lambda u: (wave(u) * u * x).sum())(x),
+    "rule forward": lambda x: (swell(x) * wave(swell(x))).sum(),
+    "rule forward in checkpoint": lambda x: checkpoint(lambda u: (swell(u) * u * x).sum())(x),
     "scan": lambda x: scan(lambda c, q: (c * tn.sin(q) + cube(q), wave(q)), ONE, x)[0],
     "scan in scan": lambda x: scan(lambda c, q: (scan(lambda d, r: (d * r + q, None), c, x)[0], None), ONE, x)[0],
     "scan in checkpoint": lambda x: checkpoint(lambda u: scan(lambda c, q: (c * q + u.sum(), None), u[0], x)[0])(x),

@@ -252,3 +252,16 @@ def test_a_view_of_what_changed_without_a_record_keeps_its_history() -> None:
     y.detach()[...] += 1.0
     view.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("parts", [lambda y: y[0], lambda y: tn.unstack(y)[0], lambda y: y[:1].reshape(())])
+def test_a_number_looked_at_before_a_recorded_change_starts_no_backward(parts) -> None:
+    x = tn.asarray([1.0, 2.0]).requires_grad_()
+    y = x * 1
+    first = parts(y)
+    y *= 3.0
+    with pytest.raises(
+        tn.GradientError, match=r"^backward: the view float32\[\] was made before its base was changed in place"
+    ):
+        first.backward()
+    assert x.grad is None

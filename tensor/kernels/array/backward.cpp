@@ -324,7 +324,7 @@ PyObject* backward(PyObject* self, PyObject* args, PyObject* kwargs) {
   Tensor* t = as_tensor(self);
   const bool usual = PyTuple_GET_SIZE(args) == 0 && (kwargs == nullptr || PyDict_GET_SIZE(kwargs) == 0) && Py_TYPE(self) == tensor_type &&
                      t->node != nullptr && t->ndim == 0 && is_float(t->dtype) && t->device == DeviceKind::cpu && !modes.checked &&
-                     (t->flags & kTraced) == 0;
+                     (t->flags & kTraced) == 0 && !outdated(t);
   if (!usual) {
     PyObject* function = from_module("tensor.autograd.backward", "backward");
     PyObject* all = function == nullptr ? nullptr : PyTuple_New(PyTuple_GET_SIZE(args) + 1);
