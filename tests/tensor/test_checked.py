@@ -76,7 +76,10 @@ def test_changes_in_place_of_a_shared_storage_are_refused():
     view += 1
     with tn.checked(), pytest.raises(TypeError, match="in place"):
         view += 1
-    with tn.checked(), pytest.raises(TypeError, match="^add: checked mode: in place on a tensor whose elements another"):
+    with (
+        tn.checked(),
+        pytest.raises(TypeError, match=r"^add: checked mode: in place on a tensor"),
+    ):
         x += 1
     alone = tn.zeros((4,))
     with tn.checked():
@@ -113,5 +116,5 @@ def test_a_captured_function_is_looked_at_step_by_step():
     ):
         f(x)
     slope = tn.capture(tn.autograd.grad(lambda x: tn.sqrt(x).sum()))
-    with tn.checked(), pytest.raises(AnomalyError, match="^backward of sqrt: the gradient of input 0"):
+    with tn.checked(), pytest.raises(AnomalyError, match=r"^backward of sqrt: the gradient of input 0"):
         slope(tn.asarray([0.0, 1.0]))
