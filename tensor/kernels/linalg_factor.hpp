@@ -1,6 +1,7 @@
 // Cholesky, LU, triangular solutions, determinants, Householder QR, on matrices in the workspace. Each element is one
 // chain of fused multiply-adds, steps ascending. Twin: tensor/twins/linalg_ref.py.
 #pragma once
+#include "droveway/interrupt.hpp"
 #include "droveway/math_f64.hpp"
 #include "linalg_planes.hpp"
 
@@ -10,7 +11,7 @@ namespace linalg {
 // The lower triangle of a becomes L, what is above it 0 (it is not read). Returns 0, or 1 + the first pivot that is not above 0.
 template <bool C>
 inline int32_t cholesky(const Matrix<C>& a, size_t n, Row column) {
-  for (size_t j = 0; j < n; ++j) {
+  for (size_t j = 0; j < n && !dw_stop_requested(); ++j) {
     const double pivot = a.row(j).re[j];
     if (!(pivot > 0)) return int32_t(j) + 1;
     const double r = root(pivot);
@@ -36,7 +37,7 @@ inline bool lu(const Matrix<C>& a, size_t m, size_t n, int64_t* rows, Row spare)
     const Number x = a.get(i, j);
     return C ? magnitude(x.re) + magnitude(x.im) : magnitude(x.re);
   };
-  for (size_t j = 0; j < m && j < n; ++j) {
+  for (size_t j = 0; j < m && j < n && !dw_stop_requested(); ++j) {
     size_t p = j;
     double most = size(j, j);
     for (size_t i = j + 1; i < m; ++i) {
@@ -77,14 +78,14 @@ inline int32_t zero_on_diagonal(const Matrix<C>& a, size_t n) {
 // b[n, k] becomes the solution of a·x = b from one triangle of a.
 template <bool C>
 inline void forward(const Matrix<C>& a, size_t n, const Matrix<C>& b, size_t k, bool unit) {
-  for (size_t j = 0; j < n; ++j) {
+  for (size_t j = 0; j < n && !dw_stop_requested(); ++j) {
     if (!unit) over<C>(b.row(j), Divisor<C>(a.get(j, j)), k);
     for (size_t i = j + 1; i < n; ++i) minus<C>(b.row(i), a.get(i, j), b.row(j), k);
   }
 }
 template <bool C>
 inline void backward(const Matrix<C>& a, size_t n, const Matrix<C>& b, size_t k, bool unit) {
-  for (size_t j = n; j-- > 0;) {
+  for (size_t j = n; j-- > 0 && !dw_stop_requested();) {
     if (!unit) over<C>(b.row(j), Divisor<C>(a.get(j, j)), k);
     for (size_t i = 0; i < j; ++i) minus<C>(b.row(i), a.get(i, j), b.row(j), k);
   }
@@ -179,7 +180,7 @@ template <bool C>
 inline void householder(const Matrix<C>& a, size_t m, size_t n, const Matrix<C>& q, size_t columns, const Matrix<C>& vs,
                         Row taus, Row w) {
   const size_t steps = m < n ? m : n;
-  for (size_t j = 0; j < steps; ++j) {
+  for (size_t j = 0; j < steps && !dw_stop_requested(); ++j) {
     const Row v = vs.row(j);
     for (size_t i = j; i < m; ++i) set<C>(v, i - j, a.get(i, j));
     const Reflector r = reflector<C>(v, m - j);
@@ -192,7 +193,7 @@ inline void householder(const Matrix<C>& a, size_t m, size_t n, const Matrix<C>&
     clear<C>(q.row(i), columns);
     if (i < columns) q.put(i, i, {1.0, 0.0});
   }
-  for (size_t j = steps; j-- > 0;) {
+  for (size_t j = steps; j-- > 0 && !dw_stop_requested();) {
     const Number tau = at<C>(taus, j);
     if (!is_zero<C>(tau)) reflect<C>(q, j, m - j, j, columns - j, vs.row(j), tau, w);
   }

@@ -119,6 +119,7 @@ inline int32_t rotate_until_diagonal(const Matrix<C>& a, size_t even, const Matr
   for (int sweep = 0; sweep < kSweepsMax; ++sweep) {
     bool needed = false;
     for (size_t round = 0; round + 1 < even; ++round) {
+      if (dw_stop_requested()) return kNoEnd;
       bool turning = false;
       for (size_t k = 0; k < h; ++k) {
         const Row top = a.row(rows[k]);
@@ -236,6 +237,7 @@ inline int32_t rotate_until_orthogonal(const Matrix<C>& r, const Matrix<C>& v, s
   for (int sweep = 0; sweep < kSweepsMax; ++sweep) {
     bool needed = false;
     for (size_t round = 0; round + 1 < even; ++round) {
+      if (dw_stop_requested()) return kNoEnd;
       bool turning = false;
       for (size_t k = 0; k < h; ++k) {
         const Row p = r.row(rows[k]), q = r.row(rows[h + k]);

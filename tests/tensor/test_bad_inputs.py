@@ -256,6 +256,7 @@ LONG = {
     "matmul": "x = tn.ones((4096, 4096)); run = lambda: x @ x",
     "sort": "x = tn.asarray(Key(1).uniform((30, 300_000))); run = lambda: tn.sort(x)",
     "svd": "x = tn.asarray(Key(1).normal((400, 400))); run = lambda: tn.linalg.svd(x)",
+    "inv": "x = tn.asarray(Key(1).normal((1500, 1500))); run = lambda: tn.linalg.inv(x)",
     "conv2d": "x = tn.ones((64, 64, 64, 64)); w = tn.ones((128, 64, 3, 3)); run = lambda: tn.conv2d(x, w)",
 }
 

@@ -5,7 +5,7 @@
 // for the last count to fall to zero. Idle workers sleep on `epoch`, which every region increments.
 //
 // All state is plain static data without destructors: workers may outlive static destruction.
-#include "droveway/parallel.hpp"
+#include "droveway/interrupt.hpp"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -225,6 +225,8 @@ bool dw_interrupt_clear() {
   interrupted = false;
   return was;
 }
+
+bool dw_stop_requested() { return stop_requested(); }
 
 const char* dw_pool_configure() {
   // At import, not in the first region: a fork by another thread between taking the lock and registering would leave
