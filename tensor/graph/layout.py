@@ -88,15 +88,20 @@ def _expand(shape: Dims, strides: Dims, wanted: Dims) -> Dims:
 
 def strides_of(graph: Graph) -> dict[int, Dims | None]:
     """Strides in elements of each value, inputs being in C order; None where they are not known before a run."""
-    strides: dict[int, Dims | None] = {v: c_strides(graph.specs[v].shape) for v in graph.inputs}
-    for v, x in graph.constants.items():
-        strides[v] = tuple(x.strides) if x is not None else c_strides(graph.specs[v].shape)
+    strides = _from_outside(graph)
     for step in graph.steps:
         if step.is_view:
             strides[step.outputs[0]] = _of_view(graph, step, strides.get(step.inputs[0]))
         else:
             for v in step.outputs:
                 strides[v] = None if step.changes else c_strides(graph.specs[v].shape)
+    return strides
+
+
+def _from_outside(graph: Graph) -> dict[int, Dims | None]:
+    strides: dict[int, Dims | None] = {v: c_strides(graph.specs[v].shape) for v in graph.inputs}
+    for v, x in graph.constants.items():
+        strides[v] = tuple(x.strides) if x is not None else c_strides(graph.specs[v].shape)
     return strides
 
 
@@ -116,13 +121,13 @@ def _of_view(graph: Graph, step: Step, have: Dims | None) -> Dims | None:
 
 
 def with_copies(graph: Graph) -> Graph:
-    """The graph with a copy before each reshape of a temporary that needs one.
+    """The graph with a copy before each reshape that needs one, inputs being in C order.
 
-    Inputs and constants are left alone: their views are taken anew at each run.
+    An input in another order may need one more, which the reshape then makes at each run.
     """
     from tensor.primitives.registry import row
 
-    strides: dict[int, Dims | None] = {}  # None: not known before it runs
+    strides = _from_outside(graph)  # None: not known before it runs
     steps: list[Step] = []
     for step in graph.steps:
         made = step.outputs

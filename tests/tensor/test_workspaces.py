@@ -92,3 +92,16 @@ def test_asking_takes_no_memory_and_leaves_the_kernels_as_they_were() -> None:
     assert plan.workspace_bytes[0] > 0
     assert tn.sort(x, descending=True).tolist() == [4, 3, 2, 1, 0]
     assert _kernels.only_workspace(False) is False
+
+
+def test_a_copy_of_a_repeated_argument_is_in_the_plan() -> None:
+    def f(x: tn.Tensor) -> tn.Tensor:
+        return tn.exp(tn.broadcast_to(x, (2, 3)).reshape((6,)))
+
+    x = tn.asarray([0.0, 1.0, 2.0])
+    captured = tn.capture(f)
+    plan = captured.plan(x)
+    with tn.budget(max_bytes=plan.peak_bytes) as budget:
+        values = captured(x)
+    assert budget.peak_bytes == plan.peak_bytes
+    assert values.tolist() == f(x).tolist()
