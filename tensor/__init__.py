@@ -83,10 +83,52 @@ _HOMES = {
 }
 _MODULES = (
     "autograd conformal device elementary fft graph io linalg losses memory onnx optim product quant random reduction "
-    "schedules sparse spectral updates"
+    "schedules sparse spectral typed updates"
 )
 _PUBLIC = {name: home for home, names in _HOMES.items() for name in names.split()}
 _PUBLIC |= {name: f"tensor.{name}" for name in _MODULES.split()}
+
+# What other libraries call it: named in the error where somebody asks for it here.
+_SPELLINGS = {
+    "asarray": "array as_tensor from_numpy tensor",
+    "astype": "cast",
+    "autograd.{}": (
+        "associative_scan backward cond custom_jvp custom_primitive custom_vjp enable_grad fori_loop scan "
+        "stop_gradient switch tree_flatten tree_map tree_unflatten while_loop"
+    ),
+    "argsort": "sort_indices",
+    "acos": "arccos",
+    "asin": "arcsin",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "capture": "compile jit",
+    "concat": "concatenate hstack vstack",
+    "digest for the same bits, all(abs(x - y) <= tolerance)": "allclose array_equal isclose",
+    "expand_dims": "unsqueeze",
+    "fft.fftn": "fft2",
+    "float16": "half",
+    "float32": "float",
+    "float64": "double",
+    "int64": "long",
+    "linalg.{}": "det inv pinv qr svd trace",
+    "losses.{}": "huber_loss mse_loss smooth_l1_loss",
+    "matmul, vecdot": "bmm dot inner mm",
+    "max": "amax",
+    "min": "amin",
+    "nonzero": "argwhere",
+    "permute_dims": "swapaxes transpose",
+    "pow": "power",
+    "random.dropout": "dropout",
+    "random.Key(seed)": "manual_seed seed",
+    "random.Key(seed).normal(shape)": "randn",
+    "random.Key(seed).permutation(n)": "randperm",
+    "random.Key(seed).randint(low, high, shape)": "randint",
+    "random.Key(seed).uniform(shape)": "rand",
+    "reshape": "ravel view",
+    "take(table, ids, axis=0)": "embedding",
+    "top_k": "topk",
+    "vmap of vjp or of jvp, hessian": "jacfwd jacobian jacrev",
+}
 
 Tensor = _kernels.Tensor
 Dtype = _kernels.Dtype
@@ -133,7 +175,9 @@ def build_info() -> dict[str, object]:
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'tensor' has no attribute {name!r}")
+        ours = next((where for where, names in _SPELLINGS.items() if name in names.split()), None)
+        hint = f" (hint: tensor.{ours.format(name)})" if ours else ""
+        raise AttributeError(f"module 'tensor' has no attribute {name!r}{hint}")
     module = import_module(_PUBLIC[name])
     value = module if module.__name__ == f"tensor.{name}" else getattr(module, name)
     globals()[name] = value

@@ -4,11 +4,12 @@ A step computes each element on its own, in one fixed order of operations: the s
 every way to cut a model into tensors. State is a named tree, allocated under the active memory budget before the first
 step changes anything:
 
-    SGD    {"step": {name: int}, "momentum": {name: tensor}}
-    AdamW  {"step": {name: int}, "first": {name: tensor}, "second": {name: tensor},
-            "power1": {name: float}, "power2": {name: float}}        powers: β1^t, β2^t
+    SGD    {"step": {name: int64[]}, "momentum": {name: tensor}}
+    AdamW  {"step": {name: int64[]}, "first": {name: tensor}, "second": {name: tensor},
+            "power1": {name: float64[]}, "power2": {name: float64[]}}        powers: β1^t, β2^t
 
-The powers are kept by repeated multiplication in float64; no library's pow takes part.
+All of it is tensors, so `tensor.save` writes it and `tensor.load` gives it back. The powers are kept by repeated
+multiplication in float64; no library's pow takes part.
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ class Optimizer:
     """What SGD and AdamW share. `groups` is a list of dicts of numbers, each with its parameters."""
 
     def __init__(self, parameters: Any, numbers: Mapping[str, Any]) -> None:
+        if isinstance(parameters, _kernels.Tensor):
+            raise TypeError("optim: parameters must be an iterable of tensors, got a Tensor (hint: [x])")
         given: list[Any] = list(parameters.items()) if isinstance(parameters, Mapping) else list(parameters)
         groups: list[Any] = given if given and isinstance(given[0], Mapping) else [{"params": given}]
         self.groups: list[dict[str, Any]] = []
@@ -172,18 +175,29 @@ class Optimizer:
         return g if g.is_contiguous() else g.contiguous()
 
     def state_tree(self) -> dict[str, dict[str, Any]]:
-        """The state by kind, then by the parameter's name; the tensors are the live ones, not copies."""
+        """The state by kind, then by the parameter's name: a tree for `tensor.save`. The tensors are no copies.
+
+        >>> import tensor as tn
+        >>> optimizer = AdamW({"x": tn.ones(2)})
+        >>> optimizer.state_tree()["first"]  # before the first step there is none
+        {}
+        """
+        from tensor.functions.creation import asarray
+
         tree: dict[str, dict[str, Any]] = {"step": {}, **{kind: {} for kind in self._buffers}}
         for group in self._parameters:
             for p in group:
                 if p.step:
-                    tree["step"][p.name] = p.step
+                    tree["step"][p.name] = asarray(p.step, dtype="int64")
                     for kind, value in p.state.items():
-                        tree[kind][p.name] = value
+                        tree[kind][p.name] = asarray(value, dtype="float64") if kind in self._numbers else value
         return tree
 
     def load_state_tree(self, tree: Mapping[str, Mapping[str, Any]]) -> None:
-        """Takes over what `state_tree` gave, copies of it. KeyError, ShapeError, ValueError where it doesn't fit."""
+        """Takes over what `state_tree` gave, copies of it; steps and powers may be Python numbers.
+
+        KeyError, ShapeError, TypeError, ValueError where it doesn't fit; nothing has changed then.
+        """
         kinds = {"step", *self._buffers}
         if set(tree) != kinds:
             raise KeyError(
@@ -198,7 +212,8 @@ class Optimizer:
             if missing:
                 raise KeyError(f"{type(self).__name__}: {kind} of {missing[0]!r} is missing")
         loaded: list[tuple[_Parameter, int, dict[str, Any]]] = []
-        for name, step in tree["step"].items():
+        for name, stored in tree["step"].items():
+            step = _plain(stored, "int64")
             if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step < 2**63:
                 raise ValueError(f"{type(self).__name__}: the step of {name!r} must be from 1 to 2^63 - 1, got {step}")
             state: dict[str, Any] = {}
@@ -207,6 +222,7 @@ class Optimizer:
                     continue
                 value = tree[kind][name]
                 if kind in self._numbers:
+                    value = _plain(value, "float64")
                     if type(value) is not float or not 0 <= value < 1:
                         owner = type(self).__name__
                         raise ValueError(
@@ -225,6 +241,13 @@ class Optimizer:
             loaded.append((members[name], step, state))
         for p, step, state in loaded:
             p.step, p.state = step, state
+
+
+def _plain(value: Any, dtype: str) -> Any:
+    """The number that a tensor of one element and of this type holds; anything else as it is."""
+    if isinstance(value, _kernels.Tensor) and value.size == 1 and value.dtype == dtype:
+        return value.item()
+    return value
 
 
 def _finite(g: Tensor) -> bool:
@@ -345,7 +368,7 @@ class AdamW(Optimizer):
     >>> optimizer = AdamW({"x": x}, lr=0.5, weight_decay=0.0)
     >>> (x * x).sum().backward()
     >>> optimizer.step(), x.item(), optimizer.state_tree()["step"]
-    (True, 0.5, {'x': 1})
+    (True, 0.5, {'x': tensor(1, dtype=int64)})
     """
 
     _buffers = ("first", "second", "power1", "power2")

@@ -22,6 +22,10 @@ def text(x: Tensor) -> str:
     >>> tn.asarray([[1.0, 2.5], [3.0, -4.0]])
     tensor([[ 1. ,  2.5],
             [ 3. , -4. ]], dtype=float32)
+    >>> print(repr(tn.zeros((2, 1, 2))).replace("\\n\\n", "\\n(empty)\\n"))
+    tensor([[[0., 0.]],
+    (empty)
+            [[0., 0.]]], dtype=float32)
     """
     suffix = f", dtype={x.dtype}"
     if x.is_traced:
@@ -83,7 +87,7 @@ def _block(shape: tuple[int, ...], cut: bool, numbers: Any, indent: int) -> str:
         return str(next(numbers))
     entries = ["..." if i is None else _block(shape[1:], cut, numbers, indent + 1) for i in _picked(shape[0], cut)]
     if len(shape) > 1:
-        return "[" + (",\n" * (len(shape) - 1) + " " * (indent + 1)).join(entries) + "]"
+        return "[" + ("," + "\n" * (len(shape) - 1) + " " * (indent + 1)).join(entries) + "]"
     lines: list[str] = []
     for entry in entries:
         if lines and len(lines[-1]) + len(entry) + 2 + indent < _WIDTH:

@@ -122,6 +122,12 @@ def scan(
 def _stack(results: list[Any]) -> Any:
     from tensor.functions.manipulation import stack
 
+    for leaf in tree_leaves(results):
+        if not isinstance(leaf, _kernels.Tensor):
+            raise TypeError(
+                f"scan: the y of each turn must be a tree of tensors, got {type(leaf).__name__} (hint: tensor.asarray; "
+                f"of what it starts from, too)"
+            )
     return tree_map(lambda *ys: stack(list(ys), axis=0), results[0], *results[1:])
 
 

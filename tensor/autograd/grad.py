@@ -193,8 +193,13 @@ def hessian(fn: Callable[..., Any], argnum: int = 0) -> Callable[..., Tensor]:
         if not floating(x):
             raise DtypeError(f"hessian: argument {argnum} must be one tensor of floats, got {type(x).__name__}")
 
+        def value(v: Tensor) -> Tensor:
+            found = fn(*args[:argnum], v, *args[argnum + 1 :], **kwargs)
+            _require_scalar(found, "hessian")
+            return found
+
         def slope(v: Tensor) -> Tensor:
-            return grad(lambda u: fn(*args[:argnum], u, *args[argnum + 1 :], **kwargs))(v)
+            return grad(value)(v)
 
         n = x.size
         units = eye(n, dtype=x.dtype, device=x.device).reshape((n, *x.shape))

@@ -221,7 +221,10 @@ def _kind(x: Any, name: str) -> Any:
     try:
         hash(x)
     except TypeError:
-        raise TypeError(f"capture of {name}: arguments must be tensors or hashable, got {type(x).__name__}") from None
+        hint = " (hint: tensor.asarray)" if hasattr(x, "__array__") or hasattr(x, "__dlpack__") else ""
+        raise TypeError(
+            f"capture of {name}: arguments must be tensors or hashable, got {type(x).__name__}{hint}"
+        ) from None
     return (type(x), x, repr(x) if isinstance(x, float | complex) else "")  # 0.0 and -0.0 are equal
 
 

@@ -13,12 +13,21 @@ from tensor.graph.plan import Plan
 from tensor.graph.text import GraphText, decode, encode
 from tensor.graph.variant import Variant
 from tensor.io.safetensors import SafetensorsFile, write_safetensors
+from tensor.primitives.spec import Spec
 
 __all__ = ["LoadedGraph", "load", "save_variant"]
 
 _MEMBER = "droveway-graph/1"
 
 Tensor = Any
+
+
+def _said(x: object) -> str:
+    """Type, shape and device of a tensor or Spec, the type of anything else."""
+    if not isinstance(x, _kernels.Tensor | Spec):
+        return type(x).__name__
+    where = "" if str(x.device) == "cpu" else f" on device {x.device}"
+    return f"{Spec(x.shape, x.dtype)!r}{where}"
 
 
 def save_variant(path: str | os.PathLike[str], variant: Variant, flat: list[Any], treedef: TreeDef) -> None:
@@ -80,7 +89,7 @@ class LoadedGraph:
                 spec.dtype,
                 str(spec.device),
             ):
-                raise TypeError(f"graph {name}: leaf {at} of the arguments must be {spec!r}, got {x!r:.60}")
+                raise TypeError(f"graph {name}: leaf {at} of the arguments must be {_said(spec)}, got {_said(x)}")
             tensors.append(x.detach() if x.requires_grad else x)
         outs = iter(self._variant.run(tensors))
         return tree_unflatten(self._tree, [next(outs) if isinstance(r, tuple) else r for r in self._leaves])

@@ -121,6 +121,13 @@ def test_a_function_that_gives_no_scalar_is_refused(function: Any, argument: Any
         grad(function)(f64(argument))
 
 
+def test_a_hessian_of_several_results_is_refused_under_its_name():
+    with pytest.raises(
+        GradientError, match=r"^hessian: the function must return one 0-d tensor of floats, got float64\[2\]"
+    ):
+        hessian(lambda x: x * x)(f64([1.0, 2.0]))
+
+
 def test_arguments_that_have_no_gradient_are_refused():
     text = "grad: argument 0 must hold tensors of floats or complex numbers, got int64[2]"
     with pytest.raises(DtypeError, match=f"^{re.escape(text)}$"):

@@ -236,6 +236,8 @@ def test_what_needs_a_value_or_a_tape_is_refused_with_a_hint() -> None:
     assert w.grad is None
     with pytest.raises(TypeError, match="must be tensors or hashable, got bytearray"):
         tn.capture(lambda x, y: x)(x, bytearray())
+    with pytest.raises(TypeError, match=r"must be tensors or hashable, got ndarray \(hint: tensor.asarray\)$"):
+        tn.capture(lambda x: x)(np.ones(3))
 
 
 def test_no_two_buffers_that_live_at_once_overlap() -> None:

@@ -69,6 +69,12 @@ def test_groups_do_not_change_a_bit():
     assert len(found) == 1
 
 
+def test_scan_says_what_a_turn_must_give():
+    text = "scan: the y of each turn must be a tree of tensors, got float "
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}"):
+        scan(lambda c, x: (c + x, c), 0.0, tn.ones(3))
+
+
 def test_scan_without_xs_counts_steps():
     last, ys = scan(lambda c, x: (c * 2, c), f64(1.0), length=4)
     assert (last.item(), ys.tolist()) == (16.0, [1.0, 2.0, 4.0, 8.0])

@@ -89,7 +89,7 @@ def test_a_loaded_graph_says_which_argument_does_not_fit(tmp_path) -> None:
     tn.capture(lambda x, k: x * k).save(tmp_path / "f", tn.ones(3), 2.0)
     f = tn.graph.load(tmp_path / "f")
     assert f(tn.ones(3), 2.0).tolist() == [2, 2, 2]
-    with pytest.raises(TypeError, match=re.escape("leaf 0 of the arguments must be float32[3], got tensor([1., 1.]")):
+    with pytest.raises(TypeError, match=re.escape("leaf 0 of the arguments must be float32[3], got float32[2]")):
         f(tn.ones(2), 2.0)
     with pytest.raises(TypeError, match=re.escape("leaf 1 of the arguments belongs to the graph: 2.0, got 3.0")):
         f(tn.ones(3), 3.0)

@@ -134,6 +134,32 @@ def test_a_loaded_state_goes_on_bit_for_bit():
     assert {n: p.tobytes() for n, p in arrays(first).items()} == {n: p.tobytes() for n, p in arrays(straight).items()}
 
 
+@pytest.mark.parametrize("make", [AdamW, lambda p: SGD(p, momentum=0.9), SGD])
+def test_a_training_goes_on_from_a_file_bit_for_bit(tmp_path, make):
+    tensors = parameters()
+    optimizer = make(tensors)
+    for step in range(3):
+        set_gradients(tensors, step)
+        optimizer.step()
+    tn.save(tmp_path / "state", {"model": tensors, "optimizer": optimizer.state_tree()})
+    back = tn.load(tmp_path / "state")
+    resumed = make(back["model"])
+    resumed.load_state_tree(back["optimizer"])
+    for step in range(3, 6):
+        for model, stepped in ((tensors, optimizer), (back["model"], resumed)):
+            set_gradients(model, step)
+            stepped.step()
+    assert {n: p.tobytes() for n, p in arrays(back["model"]).items()} == {
+        n: p.tobytes() for n, p in arrays(tensors).items()
+    }
+    assert repr(resumed.state_tree()) == repr(optimizer.state_tree())
+
+
+def test_a_tensor_is_no_list_of_parameters():
+    with pytest.raises(TypeError, match=r"^optim: parameters must be an iterable of tensors, got a Tensor"):
+        AdamW(tn.ones(3))
+
+
 def test_a_parameter_without_gradient_keeps_its_own_count():
     a, b = tn.ones(1).requires_grad_(), tn.ones(1).requires_grad_()
     optimizer = AdamW({"a": a, "b": b})

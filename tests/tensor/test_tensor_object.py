@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import re
 import struct
 import weakref
 from typing import Any
@@ -274,6 +275,10 @@ def test_printing_shows_numbers_type_and_what_follows_it() -> None:
     assert repr(tn.zeros((0, 3))) == "tensor([], shape=(0, 3), dtype=float32)"
     assert repr(tn.asarray([True])) == "tensor([True], dtype=bool)"
     assert repr(tn.asarray([1.0, math.nan, -math.inf])) == "tensor([  1.,  nan, -inf], dtype=float32)"
+    assert repr(tn.asarray([[[1], [2]], [[3], [4]]])) == (
+        "tensor([[[1],\n         [2]],\n\n        [[3],\n         [4]]], dtype=int64)"
+    )
+    assert ",\n,\n" not in repr(tn.zeros((2, 2, 2, 2)))
     assert "..." in repr(tn.zeros((100, 100)))
     assert len(repr(tn.zeros((100, 100)))) < 1000
     assert repr(tn.ones(1).requires_grad_()).endswith("requires_grad=True)")
@@ -310,3 +315,18 @@ def test_gradients_are_asked_for_on_floats_only() -> None:
     x.zero_grad()
     assert x.grad is None
     assert not x.requires_grad_(False).requires_grad
+
+
+def test_names_of_other_libraries_are_answered_with_ours() -> None:
+    with pytest.raises(
+        AttributeError, match=r"^module 'tensor' has no attribute 'scan' \(hint: tensor.autograd.scan\)$"
+    ):
+        tn.scan  # noqa: B018
+    with pytest.raises(AttributeError, match=r"^module 'tensor' has no attribute 'no_such_name'$"):
+        tn.no_such_name  # noqa: B018
+    for ours, theirs in tn._SPELLINGS.items():
+        for name in theirs.split():
+            assert not hasattr(tn, name), name
+            found: Any = tn
+            for part in re.match(r"[\w.]+", ours.format(name)).group().split("."):  # type: ignore[union-attr]
+                found = getattr(found, part)
