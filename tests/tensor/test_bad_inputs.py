@@ -258,6 +258,8 @@ LONG = {
     "svd": "x = tn.asarray(Key(1).normal((400, 400))); run = lambda: tn.linalg.svd(x)",
     "inv": "x = tn.asarray(Key(1).normal((1500, 1500))); run = lambda: tn.linalg.inv(x)",
     "conv2d": "x = tn.ones((64, 64, 64, 64)); w = tn.ones((128, 64, 3, 3)); run = lambda: tn.conv2d(x, w)",
+    "clone": "x = tn.ones((4000, 4000)); run = lambda: x.T.clone()",
+    "arange": "x = tn.ones(1); run = lambda: tn.arange(50_000_000)",
 }
 
 

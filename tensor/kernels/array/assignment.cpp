@@ -3,6 +3,7 @@
 
 #include "array.hpp"
 #include "index.hpp"
+#include "running.hpp"
 
 namespace droveway {
 
@@ -138,9 +139,9 @@ int assign_into(Tensor* target, PyObject* value, const char* what, bool check) {
   if (is_scalar(value) && (scalar_fits_kind(value, target->dtype) || PyBool_Check(value) || target->dtype == Dtype::boolean)) {
     alignas(16) char element[16];
     if (scalar_into(value, target->dtype, element) < 0) return -1;
-    fill_elements(view_of(target), element);
+    const bool filled = fill_running(view_of(target), element);
     ++target->storage->version;
-    return 0;
+    return filled ? 0 : -1;
   }
   PyObject* source = nullptr;
   if (is_tensor(value) && as_tensor(value)->dtype == target->dtype) {
@@ -184,12 +185,12 @@ int assign_into(Tensor* target, PyObject* value, const char* what, bool check) {
         if (copy == nullptr) {
           done = -1;
         } else {
-          copy_elements(view_of(copy), from);
+          if (!copy_running(view_of(copy), from)) done = -1;
           from = view_of(copy);
         }
       }
     }
-    if (done == 0 && !views_equal(to, from)) copy_elements(to, from);
+    if (done == 0 && !views_equal(to, from) && !copy_running(to, from)) done = -1;
     ++target->storage->version;
     Py_XDECREF(copy);
   }

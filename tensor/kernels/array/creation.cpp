@@ -7,6 +7,7 @@
 #include "array.hpp"
 #include "half.hpp"
 #include "methods.hpp"
+#include "running.hpp"
 
 namespace droveway {
 
@@ -193,8 +194,26 @@ PyObject* py_full(PyObject*, PyObject* args) {
   alignas(16) char element[16];
   if (scalar_into(value, d, element) < 0) return nullptr;
   Tensor* t = tensor_empty(d, ndim, dims, kind, "full");
-  if (t != nullptr) fill_elements(view_of(t), element);
+  if (t != nullptr && !fill_running(view_of(t), element)) Py_CLEAR(t);
   return as_object(t);
+}
+
+// write(i) for i < n: from 2^16 on without Python's lock and by all threads, each element being the index's alone.
+template <class Write>
+bool in_parts(int64_t n, Write write) {
+  constexpr int64_t kPart = 1 << 16;
+  auto part = [&](size_t b) {
+    const FpGuard guard;
+    const int64_t begin = int64_t(b) * kPart, end = begin + kPart < n ? begin + kPart : n;
+    for (int64_t i = begin; i < end; ++i) write(i);
+  };
+  using Part = decltype(part);
+  if (n > kPart)
+    return run_unlocked([&] {
+      dw_parallel(size_t((n + kPart - 1) / kPart), [](void* p, size_t b) { (*static_cast<Part*>(p))(b); }, &part);
+    });
+  if (n > 0) part(0);
+  return true;
 }
 
 // start + i * step in the dtype's own arithmetic: integers wrap, floats of all widths are computed in float64 and
@@ -217,10 +236,11 @@ PyObject* py_arange(PyObject*, PyObject* args) {
     Tensor* t = tensor_empty(d, 1, &n, kind, "arange");
     if (t == nullptr) return nullptr;
     const size_t size = dtype_size(d);
-    for (int64_t i = 0; i < n; ++i) {
+    const bool whole = in_parts(n, [&](int64_t i) {
       const uint64_t value = uint64_t(first) + uint64_t(i) * uint64_t(by);
       memcpy(t->data + size_t(i) * size, &value, size);
-    }
+    });
+    if (!whole) Py_CLEAR(t);
     return as_object(t);
   }
   if (!is_float(d)) return raise_error("DtypeError", "arange: dtype must be an integer or real floating type, got %s", dtype_name(d));
@@ -230,8 +250,7 @@ PyObject* py_arange(PyObject*, PyObject* args) {
   if (by == -1.0 && PyErr_Occurred()) return nullptr;
   Tensor* t = tensor_empty(d, 1, &n, kind, "arange");
   if (t == nullptr) return nullptr;
-  const FpGuard guard;
-  for (int64_t i = 0; i < n; ++i) {
+  const bool whole = in_parts(n, [&](int64_t i) {
     const double value = first + double(i) * by;
     switch (d) {
       case Dtype::f16: reinterpret_cast<uint16_t*>(t->data)[i] = f16_bits(value); break;
@@ -239,7 +258,8 @@ PyObject* py_arange(PyObject*, PyObject* args) {
       case Dtype::f32: reinterpret_cast<float*>(t->data)[i] = float(value); break;
       default: reinterpret_cast<double*>(t->data)[i] = value; break;
     }
-  }
+  });
+  if (!whole) Py_CLEAR(t);
   return as_object(t);
 }
 
@@ -257,7 +277,10 @@ PyObject* clone(PyObject* self, PyObject*) {
   }
   Tensor* out = tensor_empty(t->dtype, t->ndim, t->shape(), t->device, "clone");
   if (out == nullptr) return nullptr;
-  copy_elements(view_of(out), view_of(t));
+  if (!copy_running(view_of(out), view_of(t))) {
+    Py_DECREF(out);
+    return nullptr;
+  }
   if (wants_record(&t, 1)) {
     PyObject* copy = row("copy");
     if (copy == nullptr || record(copy, &t, 1, Py_None, &out, 1) < 0) Py_CLEAR(out);

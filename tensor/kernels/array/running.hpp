@@ -22,4 +22,19 @@ bool run_unlocked(Work work) {
   return !stopped;
 }
 
+constexpr int64_t kLongBytes = 1 << 18;  // less is moved in microseconds
+inline bool takes_long(const View& v) { return view_size(v) * int64_t(dtype_size(v.dtype)) >= kLongBytes; }
+
+// copy_elements and fill_elements that let other threads run where they take long. False as above.
+inline bool copy_running(const View& dst, const View& src) {
+  if (takes_long(dst)) return run_unlocked([&] { copy_elements(dst, src); });
+  copy_elements(dst, src);
+  return true;
+}
+inline bool fill_running(const View& dst, const void* element) {
+  if (takes_long(dst)) return run_unlocked([&] { fill_elements(dst, element); });
+  fill_elements(dst, element);
+  return true;
+}
+
 }  // namespace droveway
