@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BESIDE = [folder / "shared" / "data" for folder in (ROOT.parent, ROOT.parent.parent)]
 DATA = Path(os.environ.get("DROVEWAY_DATA") or next((folder for folder in BESIDE if folder.is_dir()), BESIDE[0]))
+DATA = DATA.resolve()  # processes that are measured run elsewhere
 WAREHOUSE = DATA / "maps" / "warehouse-10-20-10-2-1.map"
 BIKER = DATA / "splats" / "biker.compressed.ply"
 SOG = DATA / "splats" / "2_0"

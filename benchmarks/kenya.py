@@ -190,7 +190,8 @@ def main() -> None:
     asked = parser.parse_args()
     chosen = [job for job in JOBS if not asked.jobs or job.script.removesuffix(".py") in asked.jobs]
     if not chosen or (asked.save and asked.jobs):
-        parser.error("no such job" if not chosen else "--save takes all jobs")
+        names = ", ".join(job.script.removesuffix(".py") for job in JOBS)
+        parser.error("--save takes all jobs" if chosen else f"no such job: there are {names}")
     clean_environment()
     found: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as name:

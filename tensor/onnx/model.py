@@ -33,16 +33,20 @@ class Input:
     shape: tuple[int | None, ...] | None
 
     def check(self, value: Any) -> None:
-        """DtypeError or ShapeError, through OnnxError, for a tensor that does not fit."""
-        if self.dtype is None or not isinstance(value, tn.Tensor):
+        """OnnxError for a value that does not fit."""
+        if self.dtype is None:
             return
+        if not isinstance(value, tn.Tensor):
+            kind = type(value).__name__
+            raise OnnxError(f"input {self.name}: expected a tensor or an array, got {kind} (hint: tensor.asarray)")
         if value.dtype != self.dtype:
             raise OnnxError(f"input {self.name}: expected {self.dtype.name}, got {value.dtype.name}")
         shape = self.shape
         if shape is not None and (
             len(shape) != value.ndim or any(n not in (None, m) for n, m in zip(shape, value.shape, strict=True))
         ):
-            raise OnnxError(f"input {self.name}: expected shape {shape}, got {value.shape}")
+            wanted = ", ".join("any" if n is None else str(n) for n in shape)
+            raise OnnxError(f"input {self.name}: expected shape ({wanted}), got {value.shape}")
 
 
 def _input(message: Any, where: str) -> Input:
@@ -199,6 +203,8 @@ class Model:
 
     def run(self, *inputs: Any, **named: Any) -> tuple[Any, ...]:
         """The outputs; inputs are tensors or arrays. OnnxError for those that do not fit, naming input or node."""
+        if any(isinstance(value, dict) for value in inputs):
+            raise OnnxError("inputs are given by position or by name, got a dict (hint: run(**inputs))")
         unknown = [name for name in named if name not in {i.name for i in self._graph.inputs}]
         if unknown:
             raise OnnxError(f"the model has no input {unknown[0]}, it has {', '.join(self.inputs)}")

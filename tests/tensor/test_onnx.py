@@ -13,7 +13,7 @@ import pytest
 
 import tensor as tn
 from tensor.errors import OnnxError
-from tensor.onnx.model import Graph, Model
+from tensor.onnx.model import Graph, Input, Model
 from tensor.onnx.node import OPERATORS, Node, load_operators
 from tensor.onnx.values import tensor_of
 
@@ -238,6 +238,15 @@ def test_an_attention_without_any_key_gives_zero() -> None:
 def test_a_window_of_hann_is_zero_at_its_edge() -> None:
     window = run("HannWindow", tn.asarray(4)).tolist()
     assert window == pytest.approx([math.sin(math.pi * i / 4) ** 2 for i in range(4)], abs=1e-7)
+
+
+def test_values_that_are_no_arrays_are_refused_by_the_input_they_are_for() -> None:
+    wanted = Input("x", tn.float32, (None, 2))
+    with pytest.raises(OnnxError, match=r"^input x: expected a tensor or an array, got list \(hint: tensor.asarray\)$"):
+        wanted.check([[1.0, 2.0]])
+    with pytest.raises(OnnxError, match=r"^input x: expected shape \(any, 2\), got \(1, 3\)$"):
+        wanted.check(tn.ones((1, 3)))
+    wanted.check(tn.ones((5, 2)))
 
 
 def test_a_file_that_is_too_large_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,7 +186,7 @@ def test_a_file_of_two_nodes_runs_by_position_and_by_name(cases: list[Any], tmp_
     assert model.run(x)[0].tolist() == model.run(x=x)[0].tolist() == [[1.0], [0.0]]
     for value, text in [
         (x.astype(np.float64), "input x: expected float32, got float64"),
-        (x[:, :1], "input x: expected shape (None, 2), got (2, 1)"),
+        (x[:, :1], "input x: expected shape (any, 2), got (2, 1)"),
     ]:
         with pytest.raises(OnnxError) as raised:
             model.run(value)
