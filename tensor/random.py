@@ -181,7 +181,8 @@ def key_of(seeds: Any) -> Key:
 def split(key: Key, i: int | Tensor) -> Key:
     """Child i of the key, 0 ≤ i < 2^64; children never repeat numbers that the key itself hands out.
 
-    `key.split(n)` makes the first n children at once. A tensor of integers gives the batch of these children: `split(key, tn.arange(8))`; −1 stands for 2^64 − 1 there.
+    `key.split(n)` makes the first n children at once. A tensor of integers gives the batch of these children:
+    `split(key, tn.arange(8))`; −1 stands for 2^64 − 1 there.
 
     >>> f"{split(Key(0), 0).seed:016x}"
     '1348e23f2dce73e5'
