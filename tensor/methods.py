@@ -138,6 +138,20 @@ def zero_grad(self: Tensor) -> None:
     self.grad = None
 
 
+def formatted(self: Tensor, spec: str) -> str:
+    """The text of the only element in this format, `f"{loss:.3f}"`; of any tensor without one.
+
+    >>> import tensor as tn
+    >>> f"{tn.asarray(2.5):.2f} {tn.asarray([1])}"
+    '2.50 tensor([1], dtype=int64)'
+    """
+    if not spec:
+        return str(self)
+    if self.size != 1:
+        raise TypeError(f"format: only a tensor of one element is one number, this one has shape {self.shape}")
+    return format(self.item(), spec)
+
+
 def install() -> None:
     """Puts all of them in place; called once, by `import tensor`."""
     makers = {name: _function(name) for name in METHODS} | {name: _reduction(name) for name in REDUCTIONS}
@@ -145,3 +159,4 @@ def install() -> None:
         setattr(_kernels.Tensor, name, _Lazy(name, maker))
     for method in (to, to_device, astype, view, fill_, zero_, zero_grad):
         setattr(_kernels.Tensor, method.__name__, method)
+    _kernels.Tensor.__format__ = formatted

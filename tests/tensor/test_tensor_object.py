@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import tensor as tn
 from tensor import _kernels
+from tensor.errors import TraceError
 
 DTYPES = [d.name for d in _kernels.DTYPES]
 INTEGERS = [d for d in DTYPES if "int" in d]
@@ -315,6 +316,16 @@ def test_gradients_are_asked_for_on_floats_only() -> None:
     x.zero_grad()
     assert x.grad is None
     assert not x.requires_grad_(False).requires_grad
+
+
+def test_one_element_takes_the_formats_of_numbers() -> None:
+    assert f"{tn.asarray(2.5):.2f} {tn.asarray([[7]]):03d} {tn.asarray(True)}" == "2.50 007 tensor(True, dtype=bool)"
+    with pytest.raises(
+        TypeError, match=r"^format: only a tensor of one element is one number, this one has shape \(2,\)$"
+    ):
+        f"{tn.ones(2):.1f}"
+    with pytest.raises(TraceError, match=r"item\(\) of a captured tensor"):
+        tn.capture(lambda x: f"{x:.1f}")(tn.ones(1))
 
 
 def test_names_of_other_libraries_are_answered_with_ours() -> None:

@@ -153,7 +153,7 @@ int assign_into(Tensor* target, PyObject* value, const char* what, bool check) {
   }
   Tensor* s = as_tensor(source);
   if (!is_tensor(source) || (s->flags & kTraced) != 0 || s->storage == nullptr || s->dtype != target->dtype) {
-    PyErr_Format(PyExc_TypeError, "%s: a traced tensor cannot be written into one that is not", what);
+    PyErr_Format(PyExc_TypeError, "%s: a traced tensor cannot be written into one that is not (hint: stack, where or scatter)", what);
     Py_DECREF(source);
     return -1;
   }

@@ -387,8 +387,8 @@ PyMethodDef functions[] = {
 
 PyMethodDef backward_methods[] = {
     {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(backward)), METH_VARARGS | METH_KEYWORDS,
-     "backward($self, gradient=None, *, retain_graph=False, create_graph=False)\n--\n\nAdds the gradient of the tensor's sum to the "
-     ".grad of each leaf it was computed from: tensor.autograd.backward."},
+     "backward($self, gradient=None, *, retain_graph=False, create_graph=False)\n--\n\nAdds the gradient of the tensor, which must be "
+     "one number unless gradient is given, to the .grad of each leaf it was computed from: tensor.autograd.backward."},
     {nullptr, nullptr, 0, nullptr},
 };
 
