@@ -24,7 +24,13 @@ def fresh_leaf(x: Tensor, name: str, what: str) -> Tensor:
     """A leaf with x's value; if x requires gradients itself, what is computed from the leaf reaches x too."""
     if not floating(x):
         got = repr(Spec(x.shape, x.dtype)) if isinstance(x, _kernels.Tensor) else type(x).__name__
-        raise DtypeError(f"{name}: {what} must hold tensors of floats or complex numbers, got {got}")
+        if isinstance(x, _kernels.Tensor) or type(x).__module__ == "builtins":
+            hint = ""
+        elif hasattr(x, "__array__"):
+            hint = " (hint: tensor.asarray)"
+        else:
+            hint = " (hint: tensor.autograd.register_pytree_node makes a type a container)"
+        raise DtypeError(f"{name}: {what} must hold tensors of floats or complex numbers, got {got}{hint}")
     return leaf(x)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,6 +136,10 @@ def test_arguments_that_have_no_gradient_are_refused():
     text = "grad: argument 1 must hold tensors of floats or complex numbers, got float"
     with pytest.raises(DtypeError, match=f"^{re.escape(text)}$"):
         grad(lambda x, y: x.sum(), argnums=1)(f64([1.0]), 2.0)
+    with pytest.raises(DtypeError, match=r"got ndarray \(hint: tensor.asarray\)$"):
+        grad(lambda x: x.sum())(np.ones(2))
+    with pytest.raises(DtypeError, match=r"got Fraction \(hint: tensor.autograd.register_pytree_node makes a type a"):
+        grad(lambda x: x)(Fraction(1, 2))
     with pytest.raises(ValueError, match=r"^grad: argnums 2 is out of range for 1 positional arguments$"):
         grad(lambda x: x.sum(), argnums=2)(f64([1.0]))
 
