@@ -109,6 +109,13 @@ class Optimizer:
             raise ValueError(f"{type(self).__name__}: no parameters were given")
         _require_apart(type(self).__name__, [p for group in self._parameters for p in group])
 
+    def __repr__(self) -> str:
+        groups = "; ".join(
+            f"{len(held)} parameters, " + ", ".join(f"{k}={v}" for k, v in numbers.items())
+            for held, numbers in zip(self._parameters, self.groups, strict=True)
+        )
+        return f"{type(self).__name__}({groups})"
+
     # --- to be said by each optimizer --------------------------------------------------------------------------------
 
     _buffers: Sequence[str] = ()

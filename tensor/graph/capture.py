@@ -155,6 +155,9 @@ class Captured:
         leaves = [next(outs) if isinstance(r, tuple) else r for r in variant.result]
         return tree_unflatten(variant.out_tree, leaves)
 
+    def __repr__(self) -> str:
+        return f"<capture of {self.__name__}: {len(self._variants)} graphs>"
+
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for arguments like these."""
         return self._variant(args, kwargs)[0].graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import stat
@@ -40,7 +41,8 @@ def _kind(mode: int) -> str:
 def replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Writes the parts one after another into `path`.tmp, syncs, renames, syncs the folder.
 
-    Raises OSError; whatever stood at `path` is there then, and no temporary file.
+    Raises OSError, and FileNotFoundError that names the folder where there is none; whatever stood at `path` is there
+    then, and no temporary file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -49,6 +51,8 @@ def replace(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     (b'one, two', ['a'])
     """
     temporary = path.with_name(path.name + ".tmp")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such folder to write a file in", str(path.parent))
     with suppress(FileNotFoundError):
         temporary.unlink()  # what a crash left: never written through, it may be a link
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -138,3 +140,8 @@ def test_what_npy_has_no_name_for_is_refused(tmp_path):
     with pytest.raises(DtypeError) as caught:
         write_npy(tmp_path / "a.npy", Bfloat16())
     assert str(caught.value) == "save: the array is bfloat16, and .npy has no name for it (hint: safetensors)"
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no such folder to write a file in: '.*/nowhere'"):
+        write_npy(tmp_path / "nowhere" / "x.npy", np.ones(2))

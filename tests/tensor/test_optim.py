@@ -264,3 +264,8 @@ def test_clipping_scales_all_gradients_alike():
     assert clip_grad_norm_([tn.ones(1)], 1.0).item() == 0
     with pytest.raises(ValueError, match=r"^clip_grad_norm_: max_norm must be finite and at least 0, got nan$"):
         clip_grad_norm_([a], float("nan"))
+
+
+def test_an_optimizer_shows_its_numbers() -> None:
+    shown = repr(tn.optim.SGD([tn.ones(2).requires_grad_(), tn.ones(3).requires_grad_()], lr=0.5))
+    assert shown.startswith("SGD(2 parameters, lr=0.5, ")
