@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from tensor import _kernels
@@ -41,7 +42,7 @@ def _sizes(name: str, sizes: Sizes, rows: int, groups: int) -> list[int]:
         sizes.ndim != 1 or sizes.dtype.kind not in ("signed integer", "unsigned integer")
     ):
         raise DtypeError(f"{name}: group_sizes must be integers [groups], got {sizes.dtype.name}{list(sizes.shape)}")
-    found = [int(n) for n in (sizes.tolist() if isinstance(sizes, _kernels.Tensor) else sizes)]
+    found = [index(n) for n in (sizes.tolist() if isinstance(sizes, _kernels.Tensor) else sizes)]
     if len(found) != groups or any(n < 0 for n in found) or sum(found) != rows:
         raise ShapeError(f"{name}: {groups} group sizes from 0 that sum to {rows} rows are needed, got {found}")
     return found

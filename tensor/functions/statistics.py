@@ -6,6 +6,7 @@ bits are summed and multiplied in 64. float16 and bfloat16 are computed in float
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tensor.errors import ShapeError
@@ -101,6 +102,13 @@ def min(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return reduced("min", x, axis, keepdims)
 
 
+def _correction(name: str, value: float) -> float:
+    number = float(value)
+    if math.isnan(number):
+        raise ValueError(f"{name}: correction must be a number, got nan")
+    return number
+
+
 def var(x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The mean squared deviation from the mean over axes, in two passes: divided by max(n − correction, 0).
 
@@ -109,7 +117,7 @@ def var(x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: b
     1.0
     """
     rows_of("var", x, _FLOATS, "astype(x, float32)")
-    return reduced("var", x, axis, keepdims, correction=float(correction))
+    return reduced("var", x, axis, keepdims, correction=_correction("var", correction))
 
 
 def std(x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
@@ -120,7 +128,7 @@ def std(x: Tensor, /, *, axis: Axis = None, correction: float = 0.0, keepdims: b
     1.0
     """
     rows_of("std", x, _FLOATS, "astype(x, float32)")
-    return reduced("std", x, axis, keepdims, correction=float(correction))
+    return reduced("std", x, axis, keepdims, correction=_correction("std", correction))
 
 
 def norm(x: Tensor, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:

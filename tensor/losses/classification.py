@@ -7,7 +7,7 @@ from typing import Any
 from tensor.functions.elementary import expm1, softplus
 from tensor.functions.elementwise import pow as power
 from tensor.functions.normalization import log_softmax
-from tensor.losses.reduction import alike, class_of, classes, floats, positive, reduced
+from tensor.losses.reduction import alike, class_of, classes, classes_within, floats, positive, reduced
 
 __all__ = ["asymmetric_bce", "binary_cross_entropy_loss", "focal_loss"]
 
@@ -72,6 +72,7 @@ def focal_loss(
     """
     index = classes("focal_loss", targets, floats("focal_loss", logits, 1))
     g = positive("focal_loss", "gamma", gamma, zero=True)
+    index = classes_within("focal_loss", "target", index, logits.shape[-1])
     log_p = class_of(log_softmax(logits), index)
     losses = -log_p if g == 0 else power(-expm1(log_p), g) * -log_p
     if alpha is not None:

@@ -9,7 +9,7 @@ from tensor.errors import DtypeError, ShapeError
 from tensor.functions.axes import rows_of, tensor_of
 from tensor.functions.promotion import cast_to
 
-__all__ = ["alike", "class_of", "classes", "floats", "positive", "reduced"]
+__all__ = ["alike", "class_of", "classes", "classes_within", "floats", "positive", "reduced"]
 
 Tensor = Any
 
@@ -53,6 +53,23 @@ def classes(name: str, targets: Tensor, logits: Tensor) -> Tensor:
     if targets.shape != logits.shape[:-1]:
         raise ShapeError(f"{name}: targets of shape {logits.shape[:-1]} are needed, got {targets.shape}")
     return cast_to(targets, "int64")
+
+
+def classes_within(name: str, what: str, index: Tensor, count: int) -> Tensor:
+    """The classes, int64; IndexError for what is not from 0 to count − 1: plain indexing takes −1 for the last.
+
+    Of traced ones the error comes when they are read.
+    """
+    from tensor.functions.elementwise import where
+
+    if index.is_traced:
+        return where(index < 0, count, index)
+    if index.size:
+        plain = index.detach()
+        low, high = int(plain.min().item()), int(plain.max().item())
+        if low < 0 or high >= count:
+            raise IndexError(f"{name}: {what} {low if low < 0 else high} is no class from 0 to {count - 1}")
+    return index
 
 
 def class_of(values: Tensor, targets: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from tensor.functions.elementwise import square
 from tensor.functions.index_moves import take
 from tensor.functions.reductions import logsumexp
 from tensor.functions.searching import argmax
-from tensor.losses.reduction import classes, floats, reduced
+from tensor.losses.reduction import classes, classes_within, floats, reduced
 
 __all__ = ["load_balance_loss", "z_loss"]
 
@@ -41,6 +41,7 @@ def load_balance_loss(probabilities: Tensor, /, assignment: Tensor | None = None
     experts = probabilities.shape[-1]
     chosen = argmax(probabilities, axis=-1) if assignment is None else assignment
     index = classes("load_balance_loss", chosen, probabilities)
+    index = classes_within("load_balance_loss", "assignment", index, experts)
     hot = take(eye(experts, dtype=probabilities.dtype, device=probabilities.device), index, axis=0)
     share = hot.mean(axis=-2)
     return reduced("load_balance_loss", (share * probabilities.mean(axis=-2)).sum(axis=-1) * experts, reduction)

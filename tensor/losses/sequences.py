@@ -13,7 +13,7 @@ from tensor.functions.index_moves import take_along_axis
 from tensor.functions.manipulation import concat, pad, stack
 from tensor.functions.normalization import cross_entropy
 from tensor.functions.promotion import cast_to
-from tensor.losses.reduction import classes, floats, reduced
+from tensor.losses.reduction import classes, classes_within, floats, reduced
 
 __all__ = ["ctc_loss", "seq2seq_loss"]
 
@@ -90,6 +90,9 @@ def ctc_loss(
     _within("target_lengths", target_lengths, targets.shape[1])
     labels = cast_to(targets, "int64")
     longest, device, dtype = labels.shape[1], labels.device, log_probabilities.dtype
+    lengths = cast_to(target_lengths, "int64").reshape((n, 1))
+    counts = arange(longest, device=device).reshape((1, longest)) < lengths  # what lies behind may be anything
+    labels = classes_within("ctc_loss", "target", where(counts, labels, blank), count)
     gaps = full((n, longest), blank, dtype="int64", device=device)
     end = full((n, 1), blank, dtype="int64", device=device)
     states = concat([stack([gaps, labels], axis=-1).reshape((n, 2 * longest)), end], axis=1)
@@ -109,7 +112,6 @@ def ctc_loss(
             two = pad(forward[:, :-2], [(0, 0), (2, 0)], value=_NEVER)
             total = logaddexp(total, where(skips, two, never))
         forward = where(inputs > t, maximum(total + emitted[t], _NEVER), forward)
-    lengths = cast_to(target_lengths, "int64").reshape((n, 1))
     last = take_along_axis(forward, lengths * 2)
     before = take_along_axis(forward, maximum(lengths * 2 - 1, 0))
     both = where(lengths > 0, logaddexp(last, before), last).reshape((n,))

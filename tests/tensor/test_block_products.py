@@ -202,3 +202,8 @@ def test_wrong_arguments_are_named(call: Any, error: type[Exception], message: s
 def test_sizes_that_differ_within_a_batch_are_refused() -> None:
     with pytest.raises(tn.TraceError, match=r"^vmap: tolist\(\) of a batched tensor is not known"):
         tn.vmap(lambda x, n: tn.grouped_gemm(x, tn.ones((1, 3, 1)), n))(tn.ones((2, 4, 3)), tn.full((2, 1), 4))
+
+
+def test_sizes_of_groups_are_whole_numbers() -> None:
+    with pytest.raises(TypeError, match="float"):
+        tn.grouped_gemm(tn.ones((3, 1)), tn.ones((2, 1, 1)), [1.9, 2.2])

@@ -199,3 +199,12 @@ def test_products_over_nothing_are_zeros() -> None:
     assert (tn.zeros((2, 0)) @ tn.zeros((0, 3))).tolist() == [[0.0] * 3] * 2
     assert tn.asarray(3.0).shape == () and isinstance(tn.ones(2)[0], tn.Tensor)
     assert tn.ones((4,))[::-1].strides == (-1,)
+
+
+def test_a_correction_is_a_number() -> None:
+    for device in ("cpu", "ref"):
+        x = tn.asarray([1.0, 2.0], device=device)
+        for name in ("var", "std"):
+            with pytest.raises(ValueError, match=f"^{name}: correction must be a number, got nan$"):
+                getattr(tn, name)(x, correction=float("nan"))
+        assert tn.var(x, correction=float("inf")).item() == float("inf")

@@ -345,3 +345,27 @@ def test_targets_that_are_no_class_are_refused() -> None:
         losses.load_balance_loss(tn.ones((2, 3)), tn.asarray([5, 0]))
     with pytest.raises(IndexError, match="3"):
         losses.focal_loss(tn.ones((2, 3)), tn.asarray([0, 3]))
+
+
+def test_a_negative_target_is_not_the_last_class() -> None:
+    z, even, one = tn.zeros((1, 3)), tn.log_softmax(tn.zeros((3, 1, 3))), tn.asarray([1])
+    calls = {
+        "focal_loss: target": lambda t: losses.focal_loss(z, t),
+        "load_balance_loss: assignment": lambda t: losses.load_balance_loss(z, t),
+        "ctc_loss: target": lambda t: losses.ctc_loss(even, t.reshape((1, 1)), one * 3, one),
+    }
+    for text, call in calls.items():
+        with pytest.raises(IndexError, match=f"^{text} -1 is no class from 0 to 2$"):
+            call(tn.asarray([-1]))
+        with pytest.raises(IndexError, match=f"^{text} 3 is no class from 0 to 2$"):
+            call(tn.asarray([3]))
+        for wrong in (tn.asarray([-1]), tn.asarray([2**64 - 1], dtype=tn.uint64)):
+            with pytest.raises(IndexError, match="index 3"):
+                tn.capture(call)(wrong)
+
+
+def test_targets_behind_their_length_may_be_anything() -> None:
+    x, one = tn.log_softmax(tn.asarray(normal(3, 1, 3))), tn.asarray([1])
+    plain = losses.ctc_loss(x, tn.asarray([[2]]), one * 3, one).item()
+    for rest in (-1, 0, 2, 100):
+        assert losses.ctc_loss(x, tn.asarray([[2, rest]]), one * 3, one).item() == plain
