@@ -67,6 +67,12 @@ class LoadedGraph:
         self._tree, self._leaves = text.result
         self._variant = Variant(text.graph, self._tree, self._leaves, max_bytes, fusion)
         self.__name__ = text.graph.name
+        graph = self._variant.source
+        fixed = set(graph.constants)
+        for step in graph.steps:
+            if step.is_view and step.inputs[0] in fixed:
+                fixed.update(step.outputs)
+        self._fixed = [v in fixed for v in graph.outputs]  # results that lie in constants, which no caller may change
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         flat, treedef = tree_flatten((args, kwargs))
@@ -91,7 +97,7 @@ class LoadedGraph:
             ):
                 raise TypeError(f"graph {name}: leaf {at} of the arguments must be {_said(spec)}, got {_said(x)}")
             tensors.append(x.detach() if x.requires_grad else x)
-        outs = iter(self._variant.run(tensors))
+        outs = (x.clone() if fixed else x for x, fixed in zip(self._variant.run(tensors), self._fixed, strict=True))
         return tree_unflatten(self._tree, [next(outs) if isinstance(r, tuple) else r for r in self._leaves])
 
     def run(self, *args: Any, **kwargs: Any) -> Any:

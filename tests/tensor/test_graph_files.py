@@ -85,6 +85,18 @@ def test_equal_functions_give_equal_files_and_constants_are_saved_as_they_are_no
     assert tn.graph.load(tmp_path / "a")(x).tolist() == [2, 2, 2]
 
 
+def test_a_result_that_is_a_constant_is_a_copy_of_it(tmp_path) -> None:
+    c = tn.ones(4)
+    tn.capture(lambda x: (c, c.reshape((2, 2))[::-1], x)).save(tmp_path / "f", tn.zeros(2))
+    f = tn.graph.load(tmp_path / "f")
+    before = f.hash()
+    x = tn.zeros(2)
+    for result in f(x):
+        result[...] = 7.0
+    assert [r.tolist() for r in f(x)] == [[1.0] * 4, [[1.0] * 2] * 2, [7.0] * 2]
+    assert f.hash() == before
+
+
 def test_a_loaded_graph_says_which_argument_does_not_fit(tmp_path) -> None:
     tn.capture(lambda x, k: x * k).save(tmp_path / "f", tn.ones(3), 2.0)
     f = tn.graph.load(tmp_path / "f")
