@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from tensor.errors import GradientError, TraceError
+from tensor.locks import lock_of
 
 if TYPE_CHECKING:
     from tensor.random import Key
@@ -118,7 +119,7 @@ class Stream:
 
         self._key = Key(as_u64(seed, "Stream", "seed"))
         self._position = as_u64(position, "Stream", "position")
-        self._lock = threading.Lock()
+        self._lock = lock_of(self)
         self._capture = None if _active.capture is None else ref(_active.capture)  # during which it was made
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from tensor.graph.arena import Arena
 from tensor.graph.body import Body, BodyRow
 from tensor.graph.graph import Graph, Step
 from tensor.graph.plan import Plan
+from tensor.locks import lock_of
 from tensor.primitives.fused import FUSED
 from tensor.primitives.fused_product import FUSED_PRODUCT, prepared
 from tensor.primitives.spec import Spec, total_bytes
@@ -89,7 +89,7 @@ class Machine:
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self._graph = graph
         self._plan = plan
-        self._lock = threading.Lock()
+        self._lock = lock_of(self)
         self._executor: _Executor | None = None
         self._made = [  # the value that a result's memory belongs to, anew for each run
             (b.value, graph.specs[b.value]) for b in plan.buffers if b.kind == "output"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from tensor import _kernels
@@ -18,6 +17,7 @@ from tensor.graph.machine import Machine
 from tensor.graph.plan import Plan, plan_graph
 from tensor.graph.recognise import with_softmax
 from tensor.graph.recompute import recomputed
+from tensor.locks import lock_of
 from tensor.random_stream import Stream, fed
 
 __all__ = ["Variant"]
@@ -32,6 +32,7 @@ class Variant:
     """
 
     __slots__ = (
+        "__weakref__",
         "_bound",
         "_chains",
         "_fusion",
@@ -63,7 +64,7 @@ class Variant:
         self._chains = _fused(graph) if fusion else graph
         self._plans = [self._finished(self._chains)]
         self._tried: int | None = None  # bytes for which no plan was found
-        self._lock = threading.Lock()
+        self._lock = lock_of(self)
         self.out_tree = out_tree
         self.result = result
         self.streams = streams or []  # their counters are the inputs after those among the arguments
