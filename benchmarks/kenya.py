@@ -106,8 +106,8 @@ TAIL = """
   `tn.checkpoint` around a layer does the same.
 - `optimizer.zero_grad()` right after `optimizer.step()`: the gradients of a step need not live while the next ones are
   computed.
-- Tensors of 64 kB or more lie in pages of their own. What is kept of freed ones for the next request never makes the
-  process larger than the most that tensors ever took together; `tensor.memory.give_back()` hands it back.
+- Tensors of 64 kB or more lie in pages of their own. What is kept of freed ones for the next request adds at most
+  4 MB to the most that tensors ever took together; `tensor.memory.give_back()` hands it back.
 - `tn.budget(max_bytes=…)` refuses before memory is taken. It counts tensors and working memory of kernels; Python
   (9 MB), the library (4 MB) and what the rest of the process holds come on top.
 - `splat.rendering.render_last` takes a scene out of a list when it is drawn for the last time: its memory is free for

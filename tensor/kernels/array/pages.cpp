@@ -1,8 +1,8 @@
 // A block that is given back is kept, up to kKeptBytes: a step of training asks for the same ones again, and fresh pages
-// cost more than most of what is computed in them. What is kept never makes the process larger: as long as there is any of
-// it, a request takes its pages from there, by splitting a larger block or by growing the largest, and no more pages come
-// from the system than go back to it. So the most that was ever mapped is the most that was ever in use. What no request
-// needed during kWindow requests goes back.
+// cost more than most of what is computed in them. What is kept hardly makes the process larger: a request that finds no
+// block large enough gets fresh pages only while all that is mapped stays within a half, at most kSlackBytes, of the
+// most that was ever in use; then it grows the largest block, and no more pages come from the system than go back to it.
+// What no request needed during kWindow requests goes back.
 // All functions are called with Python's lock held.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -31,6 +31,7 @@ constexpr bool kWatched = true;
 constexpr bool kWatched = false;
 #endif
 constexpr size_t kKeptBytes = size_t{256} << 20;
+constexpr size_t kSlackBytes = size_t{4} << 20;  // without any, blocks of one step's sizes are cut and grown again in each
 constexpr int kKeptMax = 64;
 constexpr int kWindow = 4096;  // requests; a few steps of training, which come back to the most in use
 struct Block {
@@ -39,7 +40,7 @@ struct Block {
 };
 Block kept[kKeptMax];  // the newest last; no two of them touch
 int count;
-size_t kept_bytes;
+size_t kept_bytes, used_bytes, most_used_bytes;
 int requests;
 size_t never_needed;  // the least that was kept during this window
 
@@ -108,7 +109,8 @@ char* take(size_t n) {
     kept_bytes -= n;
     return data;
   }
-  if (largest >= 0)
+  const size_t slack = most_used_bytes / 2 < kSlackBytes ? most_used_bytes / 2 : kSlackBytes;
+  if (largest >= 0 && used_bytes + kept_bytes + n > most_used_bytes + slack)
     if (char* data = grown(largest, n)) return data;
   void* fresh = mmap(nullptr, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED && count > 0) {
@@ -125,6 +127,8 @@ char* pages_take(size_t nbytes) {
   const size_t n = whole_pages(nbytes);
   if (n < nbytes) return nullptr;
   char* data = take(n);
+  if (data != nullptr) used_bytes += n;
+  if (used_bytes > most_used_bytes) most_used_bytes = used_bytes;
   if (kept_bytes < never_needed) never_needed = kept_bytes;
   if (++requests == kWindow) {
     shed(never_needed);
@@ -136,6 +140,7 @@ char* pages_take(size_t nbytes) {
 
 void pages_give(char* data, size_t nbytes) {
   size_t n = whole_pages(nbytes);
+  used_bytes -= n;
   if (n > kKeptBytes) {
     munmap(data, n);
     return;
