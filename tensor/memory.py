@@ -177,9 +177,9 @@ def allocate_in_pages(shape: tuple[int, ...], dtype: DTypeLike, label: str) -> N
 def give_back() -> None:
     """Hand back to the system what is kept of freed buffers: of tensors, at most 256 MB, and by the C library (glibc).
 
-    What is kept of large tensors adds at most 4 MB to the most that tensors took together; a process that goes on with other
-    work may want it back sooner than it goes by itself. It takes a fraction of a millisecond: for the end of work that
-    took many buffers, not for its inner loops.
+    What is kept of large tensors adds at most 4 MB to the most that tensors took together; a process that goes on with
+    other work may want it back sooner than it goes by itself. It takes a fraction of a millisecond: for the end of work
+    that took many buffers, not for its inner loops.
 
     >>> give_back()
     """
