@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from coord import backend
 from coord.checks import EXTERNAL
 from coord.errors import PlannerError
-from coord.explaining.explain import Explanation, explain_situation
 from coord.frames.frame import (
     FLAG_CLOCK_AHEAD,
     FLAG_SCORE_SATURATED,
@@ -52,6 +51,9 @@ from coord.records import (
 from coord.status import Assignment, AssignmentStats, CoordStatus
 from tensor import memory
 from tensor.float_mode import plain_mode
+
+if TYPE_CHECKING:
+    from coord.explaining.explain import Explanation
 
 _MANY = 1 << 16  # agents and zones: from here on a plan takes tens of megabytes
 _OWN_FAILURE = np.array(
@@ -164,6 +166,8 @@ class Plan:
 
     def explain(self, agent_id: int) -> Explanation:
         """Why the agent has its zone and no other."""
+        from coord.explaining.explain import explain_situation  # 0.5 MB that a plan does not need
+
         return explain_situation(self.situation, self.rows, agent=agent_id)
 
 
