@@ -72,8 +72,8 @@ JOBS = [
     Job("plan 100,000 agents", "plan_fleet.py", (), 64, OPENBLAS_MB + PLANNER_MB),
     Job("search 300,000 vectors of 100 coordinates, 4 bits each", "search_vectors.py", (), 64, OPENBLAS_MB),
     Job(
-        "draw 125,000 splats of degree 2, 1024 × 576",
-        "draw_scene.py", ("DATA/splats/2_0", "1024", "576"), 64, OPENBLAS_MB,
+        "draw 152,746 splats, 1280 × 720",
+        "draw_scene.py", ("DATA/splats/biker.compressed.ply", "1280", "720"), 64, OPENBLAS_MB,
     ),
 ]  # fmt: skip
 
