@@ -22,6 +22,9 @@ if str(FOLDER) in sys.path:  # to the end: tensor.py beside this file has the na
     sys.path.append(sys.path.pop(sys.path.index(str(FOLDER))))
 
 
+CPUS = os.sched_getaffinity(0)  # what this process was given, before it took fewer
+
+
 def prepare(threads: int = 1) -> None:
     """Pin this process: our kernels and numpy's OpenBLAS to `threads` threads, on as many CPUs.
 

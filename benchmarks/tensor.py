@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import Report, alternate, prepare
+from harness import CPUS, Report, alternate, prepare
 
 sys.path.remove(str(Path(__file__).resolve().parent))  # this file's own name is that of the package it measures
 THREADS = int(os.environ.get("DROVEWAY_BENCH_THREADS", "1"))
@@ -43,7 +43,10 @@ def normal(*shape: int, dtype: str = "float32", seed: int = 1) -> np.ndarray[Any
 def child(topic: str, **environment: str) -> float:
     """What this script measures for `--child TOPIC` under other variables."""
     command = [sys.executable, __file__, "--child", topic]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **environment})
+    done = subprocess.run(
+        ["taskset", "-c", ",".join(map(str, sorted(CPUS))), *command],  # it pins itself
+        check=True, capture_output=True, text=True, env={**os.environ, **environment},
+    )  # fmt: skip
     return float(done.stdout)
 
 
@@ -74,7 +77,7 @@ def gemm(report: Report) -> None:
     if tn.build_info()["isa_best"] == "v4":
         ratio = child("gemm_ratio", DROVEWAY_ISA="v3")
         report.add("matmul float32 n=512 v3", ratio, 1.0, "torch", "relative speed", "higher")
-    if len(os.sched_getaffinity(0)) >= 1 and (os.cpu_count() or 1) >= 2:
+    if len(CPUS) >= 2:
         pairs = [
             (child("gemm_speed", DROVEWAY_BENCH_THREADS="2"), child("gemm_speed", DROVEWAY_BENCH_THREADS="1"))
             for _ in range(3)
