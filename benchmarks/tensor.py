@@ -249,10 +249,15 @@ def elementwise(report: Report) -> None:
     chain = Program((*steps, ("add", 64, (0, 9), "")), ("float32",) * 3, ("float32",)).compiled()
     square, p_square = x.reshape(1024, 1024), px.reshape(1024, 1024)
     whole, p_whole = tn.astype(x * 1000, tn.int32), (px * 1000).int()
-    small, n_small = tn.ones(8), np.ones(8, np.float32)
+    captured = tn.capture(lambda x, y: tn.tanh(x * y + x) * 0.5 + y)
     cases: dict[str, tuple[Callable[[], object], Callable[[], object], str]] = {
         "tanh(x*y+x)*0.5+y in one pass": (
             lambda: chain.run((out,), (x, y, half)),
+            lambda: peer.tanh(px * py + px) * 0.5 + py,
+            "torch",
+        ),
+        "tanh(x*y+x)*0.5+y captured": (
+            lambda: captured(x, y),
             lambda: peer.tanh(px * py + px) * 0.5 + py,
             "torch",
         ),
@@ -264,15 +269,42 @@ def elementwise(report: Report) -> None:
         "where(x < y, x, y)": (lambda: tn.where(x < y, x, y), lambda: peer.where(px < py, px, py), "torch"),
         "int32 // 3": (lambda: whole // 3, lambda: p_whole // 3, "torch"),
         "float32 to int32": (lambda: tn.astype(x, tn.int32), px.int, "torch"),
-        "100 additions of 8 elements": (lambda: [small + small for _ in range(100)], lambda: _eight(n_small), "numpy"),
     }
     for name, (ours, theirs, who) in cases.items():
         seconds, peers = alternate(ours, theirs)
         report.add(f"{name} {_kernels.isa()}", 1e9 * seconds, 1e9 * peers, who, "ns", "lower")
 
 
-def _eight(a: np.ndarray[Any, Any]) -> object:
-    return [a + a for _ in range(100)]
+def dispatch(report: Report) -> None:
+    """What a small operation costs, by the hundred: views and an addition against numpy, a gradient against PyTorch."""
+    x, n = tn.ones((8, 8)), np.ones((8, 8), np.float32)
+    small, n_small = tn.ones(8), np.ones(8, np.float32)
+    leaf, p_leaf = tn.ones(8).requires_grad_(), torch().ones(8, requires_grad=True)
+    times = range(100)
+    cases: dict[str, tuple[Callable[[], object], Callable[[], object], str]] = {
+        "100 additions of 8 elements": (
+            lambda: [small + small for _ in times],
+            lambda: [n_small + n_small for _ in times],
+            "numpy",
+        ),
+        "100 × x[1:]": (lambda: [x[1:] for _ in times], lambda: [n[1:] for _ in times], "numpy"),
+        "100 × x[2]": (lambda: [x[2] for _ in times], lambda: [n[2] for _ in times], "numpy"),
+        "100 × x[::-1, 2]": (lambda: [x[::-1, 2] for _ in times], lambda: [n[::-1, 2] for _ in times], "numpy"),
+        "100 × x.T": (lambda: [x.T for _ in times], lambda: [n.T for _ in times], "numpy"),
+        "100 × x.reshape((4, 16))": (
+            lambda: [x.reshape((4, 16)) for _ in times],
+            lambda: [n.reshape((4, 16)) for _ in times],
+            "numpy",
+        ),
+        "100 × (x·x).sum().backward() of 8": (
+            lambda: [(leaf * leaf).sum().backward() for _ in times],
+            lambda: [(p_leaf * p_leaf).sum().backward() for _ in times],
+            "torch",
+        ),
+    }
+    for name, (ours, theirs, who) in cases.items():
+        seconds, peers = alternate(ours, theirs)
+        report.add(f"{name} {tn.build_info()['isa']}", 1e9 * seconds, 1e9 * peers, who, "ns", "lower")
 
 
 def random(report: Report) -> None:
@@ -307,6 +339,7 @@ def random(report: Report) -> None:
 
 TOPICS: dict[str, Callable[[Report], None]] = {
     "elementwise": elementwise,
+    "dispatch": dispatch,
     "gemm": gemm,
     "convolution": convolution,
     "reduction": reduction,
