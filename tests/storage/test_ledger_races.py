@@ -188,6 +188,7 @@ next(scan)
         assert ledger.manifest_status == "HEALTHY"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_exception_of_a_signal_handler_comes_out_of_open_as_it_is(run, fill, engine):
     class Late(Exception):

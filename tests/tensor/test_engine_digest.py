@@ -106,6 +106,7 @@ def test_all_numbers_of_threads_give_the_golden_digests_and_one_digest_of_large_
     assert all(other["large"] == found[0]["large"] for other in found)
 
 
+@pytest.mark.slow
 def test_threads_share_the_work_of_every_row_that_has_a_threaded_kernel() -> None:
     kernels = {name for name in ROWS if row(name).devices["cpu"] == "kernel"}
     assert kernels > large_rows.SERIAL
