@@ -26,7 +26,7 @@ def with_products(graph: Graph) -> Graph:
     """The graph with products and the chains behind them joined."""
     readers: dict[int, int] = {}
     for step in graph.steps:
-        for v in set(step.inputs):
+        for v in dict.fromkeys(step.inputs):
             readers[v] = readers.get(v, 0) + 1
     for v in graph.outputs:
         readers[v] = readers.get(v, 0) + 1
